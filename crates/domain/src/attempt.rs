@@ -1,0 +1,128 @@
+//! What one try of a line gave.
+//!
+//! Holds throughout: a refused, slow or missing upstream is data here, never an error that climbs.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A line's final outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It has an answer.
+    Completed,
+    /// It has an error.
+    Failed,
+    /// The target has no such thing.
+    NotFound,
+    /// It was not tried, on purpose.
+    Skipped,
+}
+
+impl Status {
+    /// Every status there is, in the order of [`Status::code`].
+    pub const ALL: [Status; 4] =
+        [Status::Completed, Status::Failed, Status::NotFound, Status::Skipped];
+
+    /// The number that databases store.
+    pub fn code(self) -> i16 {
+        match self {
+            Status::Completed => 0,
+            Status::Failed => 1,
+            Status::NotFound => 2,
+            Status::Skipped => 3,
+        }
+    }
+
+    /// The status with that number.
+    pub fn from_code(code: i16) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.code() == code)
+    }
+
+    /// The word people read.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::Completed => "completed",
+            Status::Failed => "failed",
+            Status::NotFound => "not_found",
+            Status::Skipped => "skipped",
+        }
+    }
+}
+
+/// Why a try did not give an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// The target asked for fewer requests (429).
+    Throttled,
+    /// The target failed (5xx, 408).
+    Server,
+    /// The connection failed.
+    Network,
+    /// No answer in time.
+    Timeout,
+    /// The answer came but does not pass the acceptance check.
+    Unacceptable,
+    /// The target has no such thing; tried again conservatively.
+    NotFound,
+    /// The request itself is wrong (other 4xx): trying again cannot help.
+    Permanent,
+}
+
+impl Class {
+    /// Every class there is.
+    pub const ALL: [Class; 7] = [
+        Class::Throttled,
+        Class::Server,
+        Class::Network,
+        Class::Timeout,
+        Class::Unacceptable,
+        Class::NotFound,
+        Class::Permanent,
+    ];
+
+    /// The word that databases store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Class::Throttled => "throttled",
+            Class::Server => "server",
+            Class::Network => "network",
+            Class::Timeout => "timeout",
+            Class::Unacceptable => "unacceptable",
+            Class::NotFound => "not_found",
+            Class::Permanent => "permanent",
+        }
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Class {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let found = Class::ALL.into_iter().find(|class| class.as_str() == word);
+        found.ok_or_else(|| format!("{word:?} is not an error class"))
+    }
+}
+
+/// A try that did not give an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What kind of trouble it was; decides whether to try again.
+    pub class: Class,
+    /// A short stable word for machines: `http_503`, `connect_refused`.
+    pub code: String,
+    /// A sentence for people.
+    pub message: String,
+    /// How long the target asked us to wait.
+    pub retry_after: Option<Duration>,
+}

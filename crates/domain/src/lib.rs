@@ -1,0 +1,22 @@
+//! The pure core of Windrow: what the words mean, with no I/O, no clock and no random source.
+//!
+//! Holds throughout: every function is total over its input and returns the same value for the
+//! same arguments. Time and randomness come in as arguments.
+//! Absent on purpose: async, databases, HTTP; see `windrow-store` and `windrow-engine`.
+
+#![warn(missing_docs)]
+#![warn(clippy::wildcard_enum_match_arm)]
+
+pub mod attempt;
+pub mod batch;
+pub mod ids;
+pub mod lane;
+pub mod lease;
+pub mod lines;
+pub mod retry;
+
+pub use batch::{Ending, State};
+pub use ids::{BatchId, FileId, InstanceId, LaneNo, LeaseId, Owner, Target};
+pub use lane::{Counts, Phase};
+pub use lease::{Held, Lease};
+pub use lines::LineSet;

@@ -1,0 +1,151 @@
+//! Batches: one run over a file, from its creation to its deletion.
+//!
+//! Holds throughout: creating, pausing, resuming and cancelling cost O(lanes), whatever the file's
+//! size, and repeating one of them changes nothing.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use windrow_domain::attempt::Status;
+use windrow_domain::{BatchId, Counts, FileId, LineSet, Owner, State};
+
+use crate::ingest::LineError;
+use crate::{Result, Scope};
+
+/// Most pairs of metadata.
+pub const METADATA_PAIRS_MAX: usize = 64;
+/// Most finished lines that one call of [`Batches::reprocess`] moves.
+pub const REPROCESS_LINES_MAX: u32 = 10_000;
+
+/// A run to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewBatch {
+    /// Made by the caller, so that the call can be repeated.
+    pub id: BatchId,
+    /// The file to run over; must be the owner's.
+    pub file: FileId,
+    /// Whose it is.
+    pub owner: Owner,
+    /// What every line asks for, `/v1/chat/completions`.
+    pub endpoint: String,
+    /// Seconds after its creation at which it expires; none for never.
+    pub window_secs: Option<u64>,
+    /// Higher goes first, within an owner's own batches and between owners with as much in flight.
+    pub priority: i16,
+    /// What kind of work it is, for lists.
+    pub job_type: Option<String>,
+    /// From where it was asked for.
+    pub source_address: Option<String>,
+    /// The owner's own words.
+    pub metadata: BTreeMap<String, String>,
+    /// A second creation with the same key by the same owner gives the first batch.
+    pub idempotency_key: Option<String>,
+}
+
+/// A batch with its counts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Batch {
+    /// Its identity.
+    pub id: BatchId,
+    /// The file it runs over.
+    pub file: FileId,
+    /// Whose it is.
+    pub owner: Owner,
+    /// What every line asks for.
+    pub endpoint: String,
+    /// Where it stands.
+    pub state: State,
+    /// Raised by each reprocess.
+    pub generation: u32,
+    /// Higher goes first.
+    pub priority: i16,
+    /// What kind of work it is.
+    pub job_type: Option<String>,
+    /// From where it was asked for.
+    pub source_address: Option<String>,
+    /// The owner's own words.
+    pub metadata: BTreeMap<String, String>,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When it expires.
+    pub deadline: Option<Timestamp>,
+    /// When somebody cancelled it.
+    pub cancelling_at: Option<Timestamp>,
+    /// When its last lane was done.
+    pub finalizing_at: Option<Timestamp>,
+    /// When it was closed.
+    pub closed_at: Option<Timestamp>,
+    /// Why it paused, or what went wrong last.
+    pub last_error: Option<String>,
+    /// What closing it wrote (JSON).
+    pub summary: Option<String>,
+    /// The errors of its file, when the file does not validate.
+    pub errors: Vec<LineError>,
+    /// How many lines are in which place, over all lanes.
+    pub counts: Counts,
+}
+
+/// Which finished lines to run again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Select {
+    /// All with one of these outcomes.
+    Statuses(Vec<Status>),
+    /// These, by line number. A line without a result is left where it is.
+    Lines(LineSet),
+}
+
+/// A step of a reprocess.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reprocess {
+    /// The batch.
+    pub batch: BatchId,
+    /// Which finished lines.
+    pub select: Select,
+    /// None for the first step; then the generation that the first step gave, so that a line which
+    /// finished again in the meantime is not taken twice.
+    pub generation: Option<u32>,
+    /// Most lines of this step, up to [`REPROCESS_LINES_MAX`].
+    pub lines_max: u32,
+}
+
+/// What a step of a reprocess did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reprocessed {
+    /// Pass it to the next step.
+    pub generation: u32,
+    /// Lines moved from finished to returned.
+    pub moved: u64,
+    /// Whether another step is needed.
+    pub more: bool,
+}
+
+/// The stage that makes and steers runs.
+#[async_trait]
+pub trait Batches {
+    /// Creates a batch over a sealed file, in O(lanes). Over an invalid file it is created as
+    /// `Failed`, with the file's errors. `Missing` when the owner has no such file; `Conflict` when
+    /// the file is still open, or the id or idempotency key was used with other arguments.
+    async fn create_batch(&self, batch: NewBatch) -> Result<Batch>;
+
+    /// Claims nothing more from it until it is resumed; `reason` is kept as its last error.
+    async fn pause_batch(
+        &self,
+        scope: &Scope,
+        batch: BatchId,
+        reason: Option<String>,
+    ) -> Result<Batch>;
+
+    /// Lets a paused batch go on.
+    async fn resume_batch(&self, scope: &Scope, batch: BatchId) -> Result<Batch>;
+
+    /// Stops it: what is leased may finish, everything else never runs.
+    async fn cancel_batch(&self, scope: &Scope, batch: BatchId) -> Result<Batch>;
+
+    /// Puts finished lines back to run again, one bounded step at a time.
+    async fn reprocess(&self, scope: &Scope, step: Reprocess) -> Result<Reprocessed>;
+
+    /// Makes a closed batch vanish; its rows are reaped in chunks. `Conflict` when it is not closed.
+    async fn delete_batch(&self, scope: &Scope, batch: BatchId) -> Result<()>;
+}

@@ -1,0 +1,93 @@
+//! Claiming: gives lines to one instance for a while.
+//!
+//! Holds throughout: a line has at most one live lease; a lease is proof, not a hint; the database's
+//! clock decides expiry, and expiry alone decides nothing.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use windrow_domain::{BatchId, InstanceId, Lease, LeaseId, Target};
+
+use crate::record::{Record, Turn};
+use crate::Result;
+
+/// Longest lease, so that a lost one is found in time.
+pub const LEASE_MS_MAX: u64 = 3_600_000;
+/// Most targets of one claim.
+pub const TARGETS_MAX: usize = 1000;
+
+/// What an instance asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Made by the caller: a repeat with the same id finds the lease already there.
+    pub lease: LeaseId,
+    /// From lanes of any of these targets.
+    pub targets: Vec<Target>,
+    /// Only from this batch.
+    pub only: Option<BatchId>,
+    /// Most lines, up to [`windrow_domain::lease::TRANCHE_LINES_MAX`].
+    pub lines_max: u32,
+    /// How long until anybody may take it back.
+    pub lease_ms: u64,
+}
+
+/// A line to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Its number in the lane; outcomes are reported by it.
+    pub seq: u64,
+    /// Its number in the file.
+    pub line: u64,
+    /// Its exact bytes.
+    pub raw: Bytes,
+}
+
+/// A lease and its lines, ascending by `seq`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tranche {
+    /// The proof.
+    pub lease: Lease,
+    /// The outstanding lines.
+    pub lines: Vec<Line>,
+}
+
+/// What extending leases showed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extended {
+    /// Still the instance's, until the new time.
+    pub extended: Vec<LeaseId>,
+    /// No longer the instance's: stop working on them.
+    pub lost: Vec<LeaseId>,
+    /// Were the instance's in the database but not in its list: released, no attempt counted.
+    pub released: Vec<LeaseId>,
+}
+
+/// The stage that hands lines out.
+#[async_trait]
+pub trait Claim: Record {
+    /// Leases one tranche: the owner with the least in flight first, then priority, deadline, due
+    /// returned lines before untouched ones, then line. None when nothing can be claimed now.
+    async fn lease_tranche(
+        &self,
+        instance: InstanceId,
+        request: Request,
+    ) -> Result<Option<Tranche>> {
+        let turn = Turn { instance, outcomes: Vec::new(), claim: Some(request) };
+        Ok(self.turn(turn).await?.claimed)
+    }
+
+    /// Renews the named leases. `known` is every lease the instance holds **or is claiming right
+    /// now**; any other lease of the instance is released.
+    async fn extend_leases(
+        &self,
+        instance: InstanceId,
+        known: Vec<LeaseId>,
+        lease_ms: u64,
+    ) -> Result<Extended>;
+
+    /// Gives whole leases back untried; no attempt is counted. Returns how many lines went back.
+    async fn release_leases(&self, instance: InstanceId, leases: Vec<LeaseId>) -> Result<u64>;
+
+    /// Sets how many lines of a target may be in flight over all instances; none for no limit.
+    /// Lowering it takes nothing back: it holds from the next claim on.
+    async fn set_limit(&self, target: &Target, in_flight_max: Option<u32>) -> Result<()>;
+}

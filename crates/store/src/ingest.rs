@@ -1,0 +1,207 @@
+//! Ingest: bytes that were read and judged become the lines of a file.
+//!
+//! Holds throughout: a file is visible to nobody but its writer until it is sealed; an abandoned
+//! one is dropped by the sweep; a file's bytes, joined in order, read back exactly.
+//! Absent on purpose: parsing and validation, which are the engine's.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use windrow_domain::{FileId, LaneNo, Owner, Target};
+
+use crate::{Result, Scope};
+
+/// Most errors kept of a file that does not validate.
+pub const ERRORS_MAX: usize = 1000;
+/// Most lines of one chunk.
+pub const CHUNK_LINES_MAX: usize = 65_536;
+/// Most bytes of one chunk, one line more or less.
+pub const CHUNK_BYTES_MAX: usize = 8 << 20;
+
+/// A file to be filled.
+#[derive(Clone, Debug)]
+pub struct NewFile {
+    /// Made by the caller, so that the call can be repeated.
+    pub id: FileId,
+    /// Whose it is.
+    pub owner: Owner,
+    /// What people call it.
+    pub name: String,
+    /// What it is for: `batch`, `batch_output`.
+    pub purpose: String,
+    /// When the sweep may drop it.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// A piece of a file: one request, or bytes that are none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewLine {
+    /// The lane of a request; none for blank lines and for what could not be read as one.
+    pub lane: Option<LaneNo>,
+    /// Dense within its lane (or within the bytes that are no request), from 0.
+    pub seq: u64,
+    /// The line's number in the file, from 1, as an editor shows it.
+    pub line: u64,
+    /// The exact bytes, with their line ending.
+    pub raw: Bytes,
+}
+
+/// A lane that a chunk is the first to use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewLane {
+    /// Dense within the file, from 0.
+    pub lane: LaneNo,
+    /// Where its lines go.
+    pub target: Target,
+}
+
+/// Pieces that belong together, in file order. Written whole or not at all.
+#[derive(Clone, Debug, Default)]
+pub struct Chunk {
+    /// Dense within the file, from 0. A number that was already written is a repeat: no effect.
+    pub no: u32,
+    /// Lanes this chunk is the first to use.
+    pub lanes: Vec<NewLane>,
+    /// The pieces, in file order.
+    pub lines: Vec<NewLine>,
+}
+
+impl Chunk {
+    /// Bytes of all pieces.
+    pub fn bytes(&self) -> u64 {
+        self.lines.iter().map(|line| line.raw.len() as u64).sum()
+    }
+
+    /// The span of each lane within this chunk, sorted by lane: `(lane, first, count)`, with none
+    /// for bytes that are no request. Err names the lane whose numbers are not dense.
+    pub fn spans(&self) -> Result<Vec<Span>, Option<LaneNo>> {
+        let mut spans = std::collections::BTreeMap::<Option<LaneNo>, Span>::new();
+        for line in &self.lines {
+            let fresh = Span { lane: line.lane, first: line.seq, count: 0 };
+            let span = spans.entry(line.lane).or_insert(fresh);
+            if line.seq != span.first + span.count {
+                return Err(line.lane);
+            }
+            span.count += 1;
+        }
+        Ok(spans.into_values().collect())
+    }
+}
+
+/// The pieces of one lane within one chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The lane; none for bytes that are no request.
+    pub lane: Option<LaneNo>,
+    /// The first `seq`.
+    pub first: u64,
+    /// How many.
+    pub count: u64,
+}
+
+/// What is wrong with a line, or with the whole file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LineError {
+    /// A stable word: `invalid_json_line`, `duplicate_custom_id`, `empty_file`.
+    pub code: String,
+    /// Which line; none when it is the file.
+    pub line: Option<u64>,
+    /// A sentence for people.
+    pub message: String,
+    /// Which field, when it is one.
+    pub param: Option<String>,
+}
+
+/// What reading the file to its end showed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may be run. A file without a single request cannot be sealed so.
+    Valid,
+    /// It is kept with its errors (the first [`ERRORS_MAX`]) and can be read, never run.
+    Invalid(Vec<LineError>),
+}
+
+/// Where a file stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileState {
+    /// Being written; only its writer knows it.
+    Open,
+    /// Complete and valid.
+    Sealed,
+    /// Complete, and does not validate.
+    Invalid,
+    /// Gone for everybody; its rows are being reaped.
+    Dropped,
+}
+
+impl FileState {
+    /// Every state there is.
+    pub const ALL: [FileState; 4] =
+        [FileState::Open, FileState::Sealed, FileState::Invalid, FileState::Dropped];
+
+    /// The word that databases store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FileState::Open => "open",
+            FileState::Sealed => "sealed",
+            FileState::Invalid => "invalid",
+            FileState::Dropped => "dropped",
+        }
+    }
+}
+
+impl std::str::FromStr for FileState {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let found = FileState::ALL.into_iter().find(|state| state.as_str() == word);
+        found.ok_or_else(|| format!("{word:?} is not a file state"))
+    }
+}
+
+/// A file as others see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct File {
+    /// Its identity.
+    pub id: FileId,
+    /// Whose it is.
+    pub owner: Owner,
+    /// What people call it.
+    pub name: String,
+    /// What it is for.
+    pub purpose: String,
+    /// Where it stands.
+    pub state: FileState,
+    /// Requests in it.
+    pub lines: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// Chunks it was written in, each readable with [`crate::Inspect::read_chunk`].
+    pub chunks: u32,
+    /// When it was opened.
+    pub created_at: Timestamp,
+    /// When it was sealed.
+    pub sealed_at: Option<Timestamp>,
+    /// When the sweep may drop it.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// The stage that takes lines in.
+#[async_trait]
+pub trait Ingest {
+    /// Opens a file for writing. A repeat with the same id has no effect; the id of a file of
+    /// another owner, or of one that is sealed, is a `Conflict`.
+    async fn open_file(&self, file: NewFile) -> Result<()>;
+
+    /// Writes one chunk, durable when it returns. Chunks come in order: a gap is a `Conflict`, a
+    /// repeat has no effect. More than [`windrow_domain::lane::LANES_MAX`] lanes is `Invalid`.
+    async fn add_lines(&self, file: FileId, chunk: Chunk) -> Result<()>;
+
+    /// Fixes the file: its lanes and totals never change again. A repeat gives the same file.
+    async fn seal_file(&self, file: FileId, verdict: Verdict) -> Result<File>;
+
+    /// Makes the file vanish. `Conflict` while a batch that is not closed needs it.
+    async fn drop_file(&self, scope: &Scope, file: FileId) -> Result<()>;
+}

@@ -1,0 +1,100 @@
+//! The heart of the engine as a check: every line is in exactly one place, and the four add up.
+
+use windrow_domain::batch::State;
+use windrow_domain::{Counts, LaneNo, LineSet, Phase};
+
+/// A batch, as its rows say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchAudit {
+    /// Where the batch stands.
+    pub state: State,
+    /// Its lanes.
+    pub lanes: Vec<LaneAudit>,
+}
+
+/// A lane, as its rows say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneAudit {
+    /// Its number.
+    pub lane: LaneNo,
+    /// Its phase.
+    pub phase: Phase,
+    /// Where untouched lines begin.
+    pub cursor: u64,
+    /// What the lane row counts.
+    pub counts: Counts,
+    /// The set of each returned row.
+    pub returned: Vec<LineSet>,
+    /// The outstanding set of each lease row.
+    pub leased: Vec<LineSet>,
+    /// The `seq` of each result row, by [`windrow_domain::attempt::Status::code`].
+    pub finished: [LineSet; 4],
+    /// Result rows, counted (a `seq` twice would hide in the sets).
+    pub results: u64,
+}
+
+impl BatchAudit {
+    /// Err says in a sentence which line or number contradicts the rule.
+    pub fn check(&self) -> Result<(), String> {
+        self.lanes.iter().try_for_each(LaneAudit::check)?;
+        let done = self.lanes.iter().all(|lane| lane.phase == Phase::Done);
+        let settled = !self.state.is_running();
+        if done != settled && self.state != State::Failed {
+            return Err(format!("batch is {} but its lanes done: {done}", self.state));
+        }
+        Ok(())
+    }
+}
+
+impl LaneAudit {
+    /// Err says in a sentence which line or number contradicts the rule.
+    pub fn check(&self) -> Result<(), String> {
+        let lane = self.lane;
+        if !self.counts.adds_up() {
+            return Err(format!("lane {lane}: {:?} does not add up", self.counts));
+        }
+        let untouched = LineSet::span(self.cursor, self.counts.untouched);
+        let mut places = vec![("untouched", untouched)];
+        places.extend(self.returned.iter().map(|set| ("returned", set.clone())));
+        places.extend(self.leased.iter().map(|set| ("leased", set.clone())));
+        places.extend(self.finished.iter().map(|set| ("finished", set.clone())));
+
+        let mut seen = LineSet::new();
+        for (place, set) in &places {
+            let both = seen.intersection(set);
+            if !both.is_empty() {
+                return Err(format!("lane {lane}: {both} is {place} and elsewhere"));
+            }
+            seen = seen.union(set);
+        }
+        let all = LineSet::span(0, self.counts.total);
+        if seen != all {
+            let (lost, extra) = (all.difference(&seen), seen.difference(&all));
+            return Err(format!("lane {lane}: lost [{lost}], extra [{extra}]"));
+        }
+        self.check_sizes()
+    }
+
+    fn check_sizes(&self) -> Result<(), String> {
+        let size = |sets: &[LineSet]| sets.iter().map(LineSet::len).sum::<u64>();
+        let [completed, failed, not_found, skipped] = &self.finished;
+        let pairs = [
+            ("returned", self.counts.returned, size(&self.returned)),
+            ("leased", self.counts.leased, size(&self.leased)),
+            ("completed", self.counts.completed, completed.len()),
+            ("failed", self.counts.failed, failed.len()),
+            ("not found", self.counts.not_found, not_found.len()),
+            ("skipped", self.counts.skipped, skipped.len()),
+            ("finished", self.counts.finished(), self.results),
+        ];
+        for (what, counted, rows) in pairs {
+            if counted != rows {
+                return Err(format!("lane {}: {counted} {what} counted, {rows} in rows", self.lane));
+            }
+        }
+        if self.counts.is_done(self.phase) != (self.phase == Phase::Done) {
+            return Err(format!("lane {}: {:?} with {:?}", self.lane, self.phase, self.counts));
+        }
+        Ok(())
+    }
+}

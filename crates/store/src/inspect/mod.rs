@@ -1,0 +1,236 @@
+//! Inspecting: reads for pages, lists, exports and doctors.
+//!
+//! Holds throughout: pages go by key and never by offset; a cursor is opaque and checked when it
+//! comes back; nothing here takes a lock that a turn would wait for.
+
+mod audit;
+mod cursor;
+mod summary;
+
+pub use audit::{BatchAudit, LaneAudit};
+pub use cursor::{Binding, Cursor};
+pub use summary::{SUMMARY_PREFIX_BYTES, Summary};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use jiff::Timestamp;
+use serde::Serialize;
+use windrow_domain::attempt::{Class, Status};
+use windrow_domain::{BatchId, Counts, FileId, InstanceId, LaneNo, Owner, Phase, State, Target};
+
+use crate::batch::Batch;
+use crate::ingest::{File, LineError};
+use crate::{Result, Scope};
+
+/// Most rows of one page.
+pub const PAGE_MAX: u32 = 1000;
+
+/// Rows, and how to ask for the next ones.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Page<T> {
+    /// The rows, in the order of the page's key.
+    pub rows: Vec<T>,
+    /// Pass it as `after` to go on; none at the end.
+    pub next: Option<String>,
+}
+
+/// A lane of a batch as others see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LaneStatus {
+    /// Its number.
+    pub lane: LaneNo,
+    /// Where its lines go.
+    pub target: Target,
+    /// What may happen to its lines.
+    pub phase: Phase,
+    /// How many lines are in which place.
+    pub counts: Counts,
+}
+
+/// Which batches to list, newest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BatchesQuery {
+    /// Only in one of these states; empty for all.
+    pub states: Vec<State>,
+    /// Only of this kind of work.
+    pub job_type: Option<String>,
+    /// Created at or after.
+    pub from: Option<Timestamp>,
+    /// Created before.
+    pub to: Option<Timestamp>,
+    /// Where the last page ended.
+    pub after: Option<String>,
+    /// Most rows, up to [`PAGE_MAX`].
+    pub limit: u32,
+}
+
+/// Which files to list, newest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FilesQuery {
+    /// Only for this purpose.
+    pub purpose: Option<String>,
+    /// Where the last page ended.
+    pub after: Option<String>,
+    /// Most rows, up to [`PAGE_MAX`].
+    pub limit: u32,
+}
+
+/// Where a line without a result is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// Beyond the cursor.
+    Untouched,
+    /// Came back, and waits for its time.
+    Returned,
+    /// Held by an instance.
+    Leased,
+}
+
+/// Which unfinished lines to list: of batches that still run, in `(updated_at, batch, lane, seq)`
+/// order. Untouched and returned lines of a stopping batch are not pending and not listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PendingQuery {
+    /// Only of this batch.
+    pub batch: Option<BatchId>,
+    /// Only in one of these places; empty for all.
+    pub places: Vec<Place>,
+    /// Only of this kind of work.
+    pub job_type: Option<String>,
+    /// Last moved at or after.
+    pub from: Option<Timestamp>,
+    /// Last moved before.
+    pub to: Option<Timestamp>,
+    /// Where the last page ended.
+    pub after: Option<String>,
+    /// Most rows, up to [`PAGE_MAX`].
+    pub limit: u32,
+}
+
+/// A line without a result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PendingLine {
+    /// When it came to where it is.
+    pub updated_at: Timestamp,
+    /// Its batch.
+    pub batch: BatchId,
+    /// Its lane.
+    pub lane: LaneNo,
+    /// Its number in the lane.
+    pub seq: u64,
+    /// Its number in the file.
+    pub line: u64,
+    /// Whose it is.
+    pub owner: Owner,
+    /// What kind of work it is.
+    pub job_type: Option<String>,
+    /// Where it goes.
+    pub target: Target,
+    /// Where it is.
+    pub place: Place,
+    /// Tries behind it.
+    pub attempts: u32,
+    /// Lost leases behind it.
+    pub crashes: u32,
+    /// When it may be claimed again, if it was returned.
+    pub not_before: Option<Timestamp>,
+    /// Who holds it.
+    pub held_by: Option<InstanceId>,
+    /// Since when.
+    pub held_since: Option<Timestamp>,
+    /// A few words of its input.
+    pub summary: Summary,
+}
+
+/// Which finished lines to list, in `(batch, line)` order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FinishedQuery {
+    /// Only of this batch.
+    pub batch: Option<BatchId>,
+    /// Only with one of these outcomes; empty for all.
+    pub statuses: Vec<Status>,
+    /// Only of this kind of work.
+    pub job_type: Option<String>,
+    /// Finished at or after.
+    pub from: Option<Timestamp>,
+    /// Finished before.
+    pub to: Option<Timestamp>,
+    /// With the raw response and the normalised input, which may be large.
+    pub bodies: bool,
+    /// Where the last page ended.
+    pub after: Option<String>,
+    /// Most rows, up to [`PAGE_MAX`].
+    pub limit: u32,
+}
+
+/// A line with its result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FinishedLine {
+    /// Its batch.
+    pub batch: BatchId,
+    /// Its lane.
+    pub lane: LaneNo,
+    /// When it finished.
+    pub finished_at: Timestamp,
+    /// The batch's generation when it finished.
+    pub generation: u32,
+    /// The result; `response` and `normalised` only when the query asked for bodies.
+    pub result: crate::record::Finished,
+}
+
+/// A try that failed and was to be repeated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Attempt {
+    /// The batch's generation.
+    pub generation: u32,
+    /// Which try, from 1.
+    pub attempt: u32,
+    /// What kind of trouble it was.
+    pub class: Class,
+    /// A stable word for what went wrong.
+    pub error_code: String,
+    /// A sentence about what went wrong.
+    pub error: String,
+    /// When it might be tried again.
+    pub not_before: Timestamp,
+    /// When it was recorded.
+    pub created_at: Timestamp,
+}
+
+/// The stage that looks and touches nothing.
+#[async_trait]
+pub trait Inspect {
+    /// A file that is complete. One that is open or dropped is `Missing`.
+    async fn file(&self, scope: &Scope, file: FileId) -> Result<File>;
+
+    /// Complete files, newest first.
+    async fn files(&self, scope: &Scope, query: FilesQuery) -> Result<Page<File>>;
+
+    /// What is wrong with an invalid file, by line.
+    async fn file_errors(&self, scope: &Scope, file: FileId) -> Result<Vec<LineError>>;
+
+    /// The exact bytes of one chunk of a complete file; chunks joined in order are the file.
+    async fn read_chunk(&self, scope: &Scope, file: FileId, no: u32) -> Result<Bytes>;
+
+    /// A batch with its counts, in O(lanes).
+    async fn batch(&self, scope: &Scope, batch: BatchId) -> Result<Batch>;
+
+    /// Batches, newest first.
+    async fn batches(&self, scope: &Scope, query: BatchesQuery) -> Result<Page<Batch>>;
+
+    /// The lanes of a batch, by number.
+    async fn lanes(&self, scope: &Scope, batch: BatchId) -> Result<Vec<LaneStatus>>;
+
+    /// The failed tries of a line (by its number in the file), oldest first.
+    async fn attempts(&self, scope: &Scope, batch: BatchId, line: u64) -> Result<Vec<Attempt>>;
+
+    /// Lines without a result.
+    async fn pending(&self, scope: &Scope, query: PendingQuery) -> Result<Page<PendingLine>>;
+
+    /// Lines with a result.
+    async fn finished(&self, scope: &Scope, query: FinishedQuery) -> Result<Page<FinishedLine>>;
+
+    /// Everything known about a batch's lines, read from the rows themselves in one snapshot.
+    /// O(lines): for tests and for `doctor`.
+    async fn audit(&self, batch: BatchId) -> Result<BatchAudit>;
+}

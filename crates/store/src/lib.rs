@@ -1,0 +1,73 @@
+//! The store contract: what a database must promise so that every line is in exactly one place.
+//!
+//! One small trait per stage, named as the stage is everywhere else: [`Ingest`], [`Batches`],
+//! [`Claim`], [`Record`], [`Finalise`], [`Members`], [`Sweep`], [`Inspect`]. [`Store`] joins them.
+//! What the contract means is said by `windrow-store-conformance`, which every backend passes.
+//!
+//! Holds throughout: a verb either happened whole or not at all; a caller whose reply was lost may
+//! repeat it; ownership is part of the query ([`Scope`]), never a filter afterwards.
+//! Absent on purpose: retries and loops. A backend reports [`Kind`] and the engine decides.
+
+#![warn(missing_docs)]
+
+pub mod batch;
+pub mod claim;
+pub mod error;
+pub mod finalise;
+pub mod ingest;
+pub mod inspect;
+pub mod member;
+pub mod record;
+pub mod sweep;
+pub mod time;
+
+pub use batch::Batches;
+pub use claim::Claim;
+pub use error::{Error, Kind, Result, Retry};
+pub use finalise::Finalise;
+pub use ingest::Ingest;
+pub use inspect::Inspect;
+pub use member::Members;
+pub use record::Record;
+pub use sweep::Sweep;
+pub use time::Time;
+
+use windrow_domain::Owner;
+
+/// On whose behalf a call is made. Bound inside every query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Only what belongs to this owner exists.
+    Owner(Owner),
+    /// Everything exists: an administrator, or the engine itself.
+    All,
+}
+
+impl Scope {
+    /// The owner that queries are bound to; none means all.
+    pub fn owner(&self) -> Option<&str> {
+        match self {
+            Scope::Owner(owner) => Some(owner.as_str()),
+            Scope::All => None,
+        }
+    }
+}
+
+/// What a backend can do beyond the contract, so that a suite can say why it skips a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// The backend's name, for messages.
+    pub name: &'static str,
+    /// Several connections may write at the same moment.
+    pub writers: bool,
+    /// What was written is there after the process ends.
+    pub durable: bool,
+}
+
+/// Everything the engine asks of a database.
+pub trait Store:
+    Ingest + Batches + Claim + Record + Finalise + Members + Sweep + Inspect + Send + Sync + 'static
+{
+    /// What this backend can do.
+    fn capabilities(&self) -> Capabilities;
+}
