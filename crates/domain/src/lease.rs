@@ -66,7 +66,7 @@ pub enum Loss {
 
 /// Decides what becomes of the `lines` of a lost lease that were already in `crashes` lost leases.
 pub fn on_loss(lines: u64, crashes: u32, crashes_max: u32) -> Loss {
-    if lines <= 1 && crashes + 1 >= crashes_max {
+    if lines <= 1 && crashes.saturating_add(1) >= crashes_max {
         return Loss::Fail;
     }
     let half = u32::try_from(lines.div_ceil(2)).unwrap_or(u32::MAX);

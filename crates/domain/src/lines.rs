@@ -56,9 +56,11 @@ impl LineSet {
         }
     }
 
-    /// How many lines it holds.
+    /// How many lines it holds (`u64::MAX` for the set of all numbers, whose size does not fit).
     pub fn len(&self) -> u64 {
-        self.ranges.iter().map(|(lo, hi)| hi - lo + 1).sum()
+        self.ranges
+            .iter()
+            .fold(0, |sum: u64, (lo, hi)| sum.saturating_add(hi - lo).saturating_add(1))
     }
 
     /// Whether it holds no line.
@@ -177,12 +179,11 @@ impl LineSet {
     pub fn take(&self, count: u64) -> (Self, Self) {
         let (mut taken, mut rest, mut wanted) = (Vec::new(), Vec::new(), count);
         for &(lo, hi) in &self.ranges {
-            let size = hi - lo + 1;
             if wanted == 0 {
                 rest.push((lo, hi));
-            } else if size <= wanted {
+            } else if hi - lo < wanted {
                 taken.push((lo, hi));
-                wanted -= size;
+                wanted -= hi - lo + 1;
             } else {
                 taken.push((lo, lo + wanted - 1));
                 rest.push((lo + wanted, hi));
@@ -195,15 +196,19 @@ impl LineSet {
     /// Splits the set so that no part's text is longer than `bytes_max` (and each has a range).
     pub fn split_text(&self, bytes_max: usize) -> Vec<Self> {
         let mut parts: Vec<Self> = Vec::new();
-        let mut bytes = usize::MAX;
+        let mut bytes: usize = 0;
         for &(lo, hi) in &self.ranges {
-            let more = range_text(lo, hi).len() + 1;
-            if bytes.saturating_add(more) > bytes_max + 1 {
-                parts.push(Self::new());
-                bytes = 0;
+            let text = range_text(lo, hi).len();
+            match parts.last_mut() {
+                Some(part) if bytes.saturating_add(1 + text) <= bytes_max => {
+                    part.ranges.push((lo, hi));
+                    bytes += 1 + text;
+                }
+                Some(_) | None => {
+                    parts.push(Self::range(lo, hi));
+                    bytes = text;
+                }
             }
-            bytes += more;
-            parts.last_mut().expect("a part was just pushed").ranges.push((lo, hi));
         }
         parts
     }

@@ -75,7 +75,9 @@ impl Policy {
     pub fn delay(&self, attempt: u32, retry_after: Option<Duration>, roll: f64) -> Duration {
         let doublings = attempt.saturating_sub(1).min(32);
         let ceiling = self.backoff_ms_min.saturating_mul(1 << doublings).min(self.backoff_ms_max);
-        let jittered = Duration::from_millis(ceiling).mul_f64(roll.clamp(0.0, 1.0));
+        // A roll that is no number would make a duration that is none.
+        let roll = if roll.is_nan() { 0.0 } else { roll.clamp(0.0, 1.0) };
+        let jittered = Duration::from_millis(ceiling).mul_f64(roll);
         let wanted = retry_after.unwrap_or_default().saturating_add(jittered);
         wanted.min(Duration::from_millis(self.backoff_ms_max))
     }

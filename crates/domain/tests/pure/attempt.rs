@@ -1,0 +1,26 @@
+//! Words and numbers that databases keep must read back for ever.
+
+use std::collections::HashSet;
+
+use windrow_domain::attempt::{Class, Status};
+
+#[test]
+fn a_status_reads_back_from_its_number() {
+    let stored = [(0, "completed"), (1, "failed"), (2, "not_found"), (3, "skipped")];
+    for (status, (code, word)) in Status::ALL.into_iter().zip(stored) {
+        assert_eq!((status.code(), status.as_str()), (code, word));
+        assert_eq!(Status::from_code(code), Some(status));
+        assert_eq!(serde_json::to_string(&status).unwrap(), format!("{word:?}"));
+    }
+    assert_eq!([-1, 4, i16::MAX, i16::MIN].map(Status::from_code), [None; 4]);
+}
+
+#[test]
+fn a_class_reads_back_from_its_word() {
+    for class in Class::ALL {
+        assert_eq!(class.to_string().parse(), Ok(class));
+        assert_eq!(serde_json::to_string(&class).unwrap(), format!("{:?}", class.as_str()));
+    }
+    assert_eq!(Class::ALL.iter().map(|c| c.as_str()).collect::<HashSet<_>>().len(), 7);
+    assert!("oops".parse::<Class>().is_err());
+}

@@ -1,0 +1,11 @@
+//! The domain as tables and properties: one binary, so that it links once.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+mod attempt;
+mod batch;
+mod ids;
+mod lane;
+mod lease;
+mod lines;
+mod retry;
