@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use windrow_domain::{BatchId, InstanceId, Lease, LeaseId, Target};
 
-use crate::record::{Record, Turn};
 use crate::Result;
+use crate::record::{Record, Turn};
 
 /// Longest lease, so that a lost one is found in time.
 pub const LEASE_MS_MAX: u64 = 3_600_000;

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use windrow_domain::{BatchId, Counts, Ending, InstanceId};
 
-use crate::batch::Batch;
 use crate::Result;
+use crate::batch::Batch;
 
 /// The right to close one batch, for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use windrow_domain::attempt::{Class, Status};
 use windrow_domain::lines::TEXT_BYTES_MAX;
 use windrow_domain::{BatchId, Held, InstanceId, LeaseId, LineSet};
@@ -250,5 +250,6 @@ pub fn bucket(at: Timestamp) -> Timestamp {
     let ms = if part > 0 { ms + 1 } else { ms };
     let over = ms.rem_euclid(BUCKET_MS);
     let up = if over == 0 { ms } else { ms + BUCKET_MS - over };
-    Timestamp::from_millisecond(up).unwrap_or_else(|_| at.saturating_add(SignedDuration::ZERO).unwrap_or(at))
+    // The last instant there is has no bucket after it.
+    Timestamp::from_millisecond(up).unwrap_or(at)
 }

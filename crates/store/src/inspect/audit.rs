@@ -1,6 +1,6 @@
 //! The heart of the engine as a check: every line is in exactly one place, and the four add up.
 
-use windrow_domain::batch::State;
+use windrow_domain::batch::{Ending, State};
 use windrow_domain::{Counts, LaneNo, LineSet, Phase};
 
 /// A batch, as its rows say.
@@ -41,6 +41,27 @@ impl BatchAudit {
         let settled = !self.state.is_running();
         if done != settled && self.state != State::Failed {
             return Err(format!("batch is {} but its lanes done: {done}", self.state));
+        }
+        self.lanes.iter().try_for_each(|lane| self.check_phase(lane))
+    }
+
+    /// A lane's phase follows from the batch's state, and a done lane leaves nothing behind that
+    /// somebody still waits for.
+    fn check_phase(&self, lane: &LaneAudit) -> Result<(), String> {
+        let (no, state) = (lane.lane, self.state);
+        if lane.phase != Phase::Done {
+            return match Phase::of(state) == lane.phase {
+                true => Ok(()),
+                false => Err(format!("lane {no}: {:?} in a batch that is {state}", lane.phase)),
+            };
+        }
+        let stopped = match state {
+            State::Cancelling | State::Expiring | State::Cancelled | State::Expired => true,
+            State::Finalizing(ending) => ending != Ending::Completed,
+            State::InProgress | State::Paused | State::Completed | State::Failed => false,
+        };
+        if lane.counts.leased > 0 || (lane.counts.unfinished() > 0 && !stopped) {
+            return Err(format!("lane {no}: done in a batch that is {state}, {:?}", lane.counts));
         }
         Ok(())
     }
@@ -89,7 +110,10 @@ impl LaneAudit {
         ];
         for (what, counted, rows) in pairs {
             if counted != rows {
-                return Err(format!("lane {}: {counted} {what} counted, {rows} in rows", self.lane));
+                return Err(format!(
+                    "lane {}: {counted} {what} counted, {rows} in rows",
+                    self.lane
+                ));
             }
         }
         if self.counts.is_done(self.phase) != (self.phase == Phase::Done) {

@@ -31,7 +31,10 @@ impl Summary {
     pub fn read(prefix: &[u8]) -> Self {
         let mut summary = Self::default();
         let prefix = &prefix[..prefix.len().min(SUMMARY_PREFIX_BYTES)];
-        let mut json = serde_json::Deserializer::from_slice(prefix);
+        // A number at the very end may go on beyond the cut: half a number is a wrong number.
+        let number = |byte: &u8| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-');
+        let end = prefix.iter().rposition(|byte| !number(byte)).map_or(0, |last| last + 1);
+        let mut json = serde_json::Deserializer::from_slice(&prefix[..end]);
         // A cut line ends in an error; what was read before it stands.
         let _ = Fields { into: &mut summary, in_body: false }.deserialize(&mut json);
         summary

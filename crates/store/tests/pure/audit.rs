@@ -1,0 +1,145 @@
+//! The audit is the judge of everything else, so each kind of wrong must be shown to it.
+
+use windrow_domain::batch::{Ending, State};
+use windrow_domain::{Counts, LineSet, Phase};
+use windrow_store::inspect::{BatchAudit, LaneAudit};
+
+fn set(text: &str) -> LineSet {
+    text.parse().unwrap()
+}
+
+/// Twenty lines, some in each place.
+fn lane() -> LaneAudit {
+    LaneAudit {
+        lane: 3,
+        phase: Phase::Open,
+        cursor: 14,
+        counts: Counts {
+            total: 20,
+            untouched: 6,
+            returned: 3,
+            leased: 4,
+            completed: 4,
+            failed: 1,
+            not_found: 1,
+            skipped: 1,
+        },
+        returned: vec![set("0-1"), set("5")],
+        leased: vec![set("2-4"), set("6")],
+        finished: [set("7-10"), set("11"), set("12"), set("13")],
+        results: 7,
+    }
+}
+
+fn done() -> LaneAudit {
+    LaneAudit {
+        phase: Phase::Done,
+        cursor: 5,
+        counts: Counts { total: 5, completed: 4, failed: 1, ..Counts::default() },
+        returned: Vec::new(),
+        leased: Vec::new(),
+        finished: [set("0-3"), set("4"), set(""), set("")],
+        results: 5,
+        ..lane()
+    }
+}
+
+fn batch(state: State, lanes: Vec<LaneAudit>) -> Result<(), String> {
+    BatchAudit { state, lanes }.check()
+}
+
+#[test]
+fn a_true_batch_passes() {
+    lane().check().unwrap();
+    done().check().unwrap();
+    batch(State::InProgress, vec![lane(), done()]).unwrap();
+    batch(State::Completed, vec![done(), done()]).unwrap();
+    batch(State::Finalizing(Ending::Completed), vec![done()]).unwrap();
+    batch(State::Failed, Vec::new()).unwrap();
+    let stopping = LaneAudit { phase: Phase::Stopping, ..lane() };
+    batch(State::Cancelling, vec![stopping, done()]).unwrap();
+    batch(State::Paused, vec![LaneAudit { phase: Phase::Paused, ..lane() }]).unwrap();
+    let mut stopped = lane();
+    stopped.phase = Phase::Done;
+    stopped.counts.leased = 0;
+    stopped.counts.returned += 4;
+    stopped.returned.append(&mut stopped.leased);
+    batch(State::Cancelled, vec![stopped.clone()]).unwrap();
+    batch(State::Finalizing(Ending::Expired), vec![stopped, done()]).unwrap();
+}
+
+#[test]
+fn each_kind_of_wrong_is_named() {
+    type Break = fn(&mut LaneAudit);
+    let breaks: [(&str, Break); 14] = [
+        ("does not add up", |lane| lane.counts.total += 1),
+        ("does not add up", |lane| lane.counts.untouched -= 1),
+        ("0 is returned and elsewhere", |lane| lane.returned.push(set("0"))),
+        ("5 is leased and elsewhere", |lane| lane.leased.push(set("5"))),
+        ("11 is finished and elsewhere", |lane| lane.finished[0] = set("7-11")),
+        ("14 is finished and elsewhere", |lane| lane.finished[3] = set("13-14")),
+        ("lost [6]", |lane| drop(lane.leased.pop())),
+        ("lost [12]", |lane| lane.finished[2] = set("")),
+        ("extra [20]", |lane| lane.leased.push(set("20"))),
+        ("lost [14], extra [20]", |lane| lane.cursor = 15),
+        ("13 is untouched and elsewhere", |lane| lane.cursor = 13),
+        ("in rows", |lane| {
+            lane.counts.returned += 1;
+            lane.counts.leased -= 1;
+        }),
+        ("in rows", |lane| {
+            lane.counts.failed += 1;
+            lane.counts.skipped -= 1;
+        }),
+        ("7 finished counted, 8 in rows", |lane| lane.results = 8),
+    ];
+    for (index, (expected, break_it)) in breaks.into_iter().enumerate() {
+        let mut lane = lane();
+        break_it(&mut lane);
+        let wrong = lane.check().expect_err("it was broken");
+        // Which of two places is named first is of no interest.
+        let line_named = expected.split(' ').next().unwrap();
+        let said = wrong.contains(expected)
+            || (expected.contains("elsewhere") && wrong.contains(&format!(": {line_named} is")));
+        assert!(said, "{index}: expected {expected:?}, got {wrong:?}");
+        assert!(wrong.starts_with("lane 3"), "{wrong}");
+        assert!(batch(State::InProgress, vec![done(), lane]).is_err());
+    }
+}
+
+#[test]
+fn a_lane_is_marked_done_exactly_when_it_is() {
+    assert!(LaneAudit { phase: Phase::Open, ..done() }.check().is_err());
+    assert!(LaneAudit { phase: Phase::Paused, ..done() }.check().is_err());
+    let mut stopping = LaneAudit { phase: Phase::Stopping, ..lane() };
+    stopping.check().unwrap();
+    stopping.counts.leased = 0;
+    stopping.counts.returned += 4;
+    let leased = std::mem::take(&mut stopping.leased);
+    stopping.returned.extend(leased);
+    assert!(stopping.check().is_err(), "nothing is leased, so it is done");
+}
+
+#[test]
+fn a_batch_and_its_lanes_agree() {
+    assert!(batch(State::InProgress, vec![done()]).is_err(), "all lanes done, still running");
+    assert!(batch(State::Completed, vec![done(), lane()]).is_err(), "closed with an open lane");
+    assert!(batch(State::Finalizing(Ending::Completed), vec![lane()]).is_err());
+    assert!(batch(State::Paused, vec![lane()]).is_err(), "a paused batch with an open lane");
+    assert!(batch(State::Cancelling, vec![lane()]).is_err());
+    let paused = LaneAudit { phase: Phase::Paused, ..lane() };
+    assert!(batch(State::InProgress, vec![paused]).is_err(), "a paused lane nobody will resume");
+}
+
+#[test]
+fn a_done_lane_holds_no_lease_and_leaves_lines_only_when_stopped() {
+    let held = LaneAudit { phase: Phase::Done, ..lane() };
+    assert!(batch(State::Cancelled, vec![held.clone()]).is_err(), "done with leased lines");
+    assert!(batch(State::Cancelling, vec![held]).is_err());
+    let mut left = done();
+    left.counts.total += 1;
+    left.counts.untouched = 1;
+    batch(State::Cancelled, vec![left.clone()]).unwrap();
+    assert!(batch(State::Completed, vec![left.clone()]).is_err(), "completed with lines left");
+    assert!(batch(State::InProgress, vec![left, lane()]).is_err(), "lines nobody will claim");
+}
