@@ -1,1 +1,22 @@
-//! Being filled.
+//! The test bench: throw-away servers, databases cloned for one test, and a network that misbehaves.
+//!
+//! Holds throughout: whatever is started here is stopped and removed, also when the test panics or
+//! the process is killed (see `process::Keeper`).
+//! Absent on purpose: schemas and stores. A test passes its own migration in, so this crate stays
+//! below every store.
+
+#![warn(missing_docs)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the bench measures real time and runs its own tasks; no code under test lives here"
+)]
+
+mod failure;
+pub mod pgbouncer;
+pub mod postgres;
+pub mod process;
+pub mod programs;
+#[cfg(feature = "net")]
+pub mod proxy;
+
+pub use failure::Failure;
