@@ -1,1 +1,104 @@
-//! Being filled.
+//! The store on PostgreSQL, for work that many machines share.
+//!
+//! Holds throughout: a verb is one pipelined write in one transaction, so no lock ever waits for a
+//! client; what must be decided under a lock is decided by a function inside the database; time is
+//! the database's `clock_timestamp()`, read after the lock was got.
+//! Absent on purpose: triggers, session state that a transaction pooler would break, and reads of
+//! a lane's rows to count them.
+
+#![warn(missing_docs)]
+
+mod batch;
+mod claim;
+mod db;
+mod error;
+mod finalise;
+mod ingest;
+mod inspect;
+mod member;
+mod migrate;
+mod record;
+mod rows;
+mod sweep;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+
+use windrow_store::{Capabilities, Result, Store, Time};
+
+use db::Db;
+
+/// How to reach the database, and what bounds a call.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// `postgres://user@host:port/database`.
+    pub url: String,
+    /// Most connections of this process.
+    pub pool_max: usize,
+    /// The URL leads through a transaction pooler: use no prepared statements.
+    pub transaction_pooler: bool,
+    /// Which clock decides who owns a lease.
+    pub time: Time,
+    /// Longest wait for a connection of the pool.
+    pub acquire_ms_max: u64,
+    /// Longest wait for a lock.
+    pub lock_ms_max: u64,
+    /// Longest statement.
+    pub statement_ms_max: u64,
+    /// Longest pause of this process inside a transaction, should it be stopped there.
+    pub idle_ms_max: u64,
+}
+
+impl Options {
+    /// Defaults for that URL.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            pool_max: 16,
+            transaction_pooler: false,
+            time: Time::Database,
+            acquire_ms_max: 5_000,
+            lock_ms_max: 5_000,
+            statement_ms_max: 30_000,
+            idle_ms_max: 10_000,
+        }
+    }
+}
+
+/// The store on PostgreSQL. Cheap to clone; clones share the pool.
+#[derive(Clone)]
+pub struct PostgresStore {
+    db: Db,
+    /// Leases before this token were gone when the last claim looked: a hint, never a truth.
+    leases_from: Arc<AtomicI64>,
+    claims: Arc<AtomicI64>,
+}
+
+impl PostgresStore {
+    /// Opens a pool. `Unavailable` when the database cannot be reached, `Corrupt` when its schema
+    /// is newer than this program.
+    pub async fn connect(options: Options) -> Result<Self> {
+        let db = Db::open(options)?;
+        Ok(Self {
+            db,
+            leases_from: Arc::default(),
+            claims: Arc::default(),
+        })
+    }
+
+    /// Brings the schema up to date; safe to run on several processes at once. Needs a direct
+    /// connection, not a transaction pooler.
+    pub async fn migrate(&self) -> Result<()> {
+        migrate::run(&self.db).await
+    }
+}
+
+impl Store for PostgresStore {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            name: "postgres",
+            writers: true,
+            durable: true,
+        }
+    }
+}

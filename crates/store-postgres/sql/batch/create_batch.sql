@@ -1,0 +1,47 @@
+-- Creates a batch and its lanes, in O(lanes). Holds a shared lock on the file, so that it cannot be dropped meanwhile.
+-- Returns the batch's id, or that of the batch that was created before under the same id or key. Fails: WR404 the owner
+-- has no such file, WR409 the file is open, or id or key were used with other arguments.
+CREATE FUNCTION {fn}.create_batch(
+    p_now timestamptz, p_id uuid, p_file uuid, p_owner text, p_endpoint text, p_window_secs bigint, p_priority smallint,
+    p_job_type text, p_source_address text, p_metadata text, p_key text
+) RETURNS uuid LANGUAGE plpgsql AS $$
+DECLARE
+    v_now   timestamptz := coalesce(p_now, clock_timestamp());
+    v_state text;
+    v_old   windrow.batches;
+BEGIN /* batch/create_batch */
+    SELECT state INTO v_state FROM windrow.files WHERE id = p_file AND owner = p_owner FOR SHARE;
+    IF v_state IS NULL OR v_state = 'dropped' THEN
+        RAISE EXCEPTION 'there is no file %', p_file USING ERRCODE = 'WR404';
+    ELSIF v_state = 'open' THEN
+        RAISE EXCEPTION 'file % is still open', p_file USING ERRCODE = 'WR409';
+    END IF;
+    INSERT INTO windrow.batches
+           (id, file_id, owner, endpoint, state, priority, job_type, source_address, metadata, idempotency_key,
+            created_at, deadline, closed_at)
+    VALUES (p_id, p_file, p_owner, p_endpoint, CASE v_state WHEN 'sealed' THEN 'in_progress' ELSE 'failed' END,
+            p_priority, p_job_type, p_source_address, p_metadata, p_key, v_now,
+            v_now + p_window_secs * interval '1 s', CASE WHEN v_state <> 'sealed' THEN v_now END)
+    ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+        SELECT * INTO v_old FROM windrow.batches
+         WHERE deleted_at IS NULL AND (id = p_id OR (owner = p_owner AND idempotency_key = p_key))
+         ORDER BY id = p_id DESC LIMIT 1;
+        IF v_old.id IS NULL OR v_old.owner <> p_owner OR v_old.file_id <> p_file OR v_old.endpoint <> p_endpoint
+            OR v_old.idempotency_key IS DISTINCT FROM p_key THEN
+            RAISE EXCEPTION 'the id or idempotency key was used with other arguments' USING ERRCODE = 'WR409';
+        END IF;
+        RETURN v_old.id;
+    END IF;
+    IF v_state = 'sealed' THEN
+        INSERT INTO windrow.batch_lanes
+               (batch_id, lane, target, owner, file_id, priority, deadline, total, phase, ready_at, created_at)
+        SELECT p_id, l.lane, l.target, p_owner, p_file, p_priority, v_now + p_window_secs * interval '1 s', l.lines,
+               'open', v_now, v_now
+          FROM windrow.file_lanes l WHERE l.file_id = p_file AND l.lane >= 0;
+        INSERT INTO windrow.lane_states
+        SELECT p_id, l.lane, 0, 0, 0, 0, 0, 0, 0, 0
+          FROM windrow.file_lanes l WHERE l.file_id = p_file AND l.lane >= 0;
+    END IF;
+    RETURN p_id;
+END $$;

@@ -1,0 +1,53 @@
+-- Puts finished lines back: deletes their results, adds the sets (built from the same lines by the caller) to the
+-- returned rows, and reopens lanes and batch. Fails as stale (WR410) unless the batch is in the state and generation
+-- the caller saw and exactly these lines are finished and older than the new generation.
+-- Locks lanes sorted, then the batch.
+CREATE FUNCTION {fn}.reprocess(
+    p_now timestamptz, p_owner text, p_batch uuid, p_from text, p_to text, p_phase text, p_old int, p_new int,
+    p_lines bigint[], b_lanes smallint[], b_lines text[], b_n int[]
+) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_now  timestamptz;
+    v_gone bigint;
+    v_done boolean := false;
+    v      record;
+    w      record;
+BEGIN /* batch/reprocess */
+    PERFORM 1 FROM windrow.batch_lanes WHERE batch_id = p_batch ORDER BY lane FOR UPDATE;
+    PERFORM 1 FROM windrow.batches
+      WHERE id = p_batch AND state = p_from AND generation = p_old AND deleted_at IS NULL
+        AND (p_owner IS NULL OR owner = p_owner) FOR UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'batch % has moved on', p_batch USING ERRCODE = 'WR410';
+    END IF;
+    -- The shared lock that creating a batch holds too: the file stays while lines may run again.
+    PERFORM 1 FROM windrow.files f JOIN windrow.batches b ON b.file_id = f.id
+      WHERE b.id = p_batch AND f.state = 'sealed' FOR SHARE OF f;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the file of batch % was dropped', p_batch USING ERRCODE = 'WR409';
+    END IF;
+    v_now := coalesce(p_now, clock_timestamp());
+    UPDATE windrow.batches
+       SET state = p_to, generation = p_new, finalizing_at = NULL, closed_at = NULL, summary = NULL,
+           final_by = NULL, final_until = NULL
+     WHERE id = p_batch;
+    UPDATE windrow.batch_lanes SET phase = p_phase
+     WHERE batch_id = p_batch AND (phase <> 'done' OR lane = ANY (b_lanes));
+    FOR w IN SELECT * FROM unnest(b_lanes, b_lines, b_n) u(lane, lines, n) LOOP
+        PERFORM {fn}.add_returned(v_now, p_batch, w.lane, 0, 0, NULL, v_now, w.lines, w.n);
+    END LOOP;
+    v_gone := 0;
+    FOR v IN WITH gone AS (
+                DELETE FROM windrow.results r
+                 WHERE r.batch_id = p_batch AND r.line = ANY (p_lines) AND r.generation < p_new
+             RETURNING r.lane, r.status)
+             SELECT lane, count(*) AS n, count(*) FILTER (WHERE status = 0) AS c, count(*) FILTER (WHERE status = 1) AS f,
+                    count(*) FILTER (WHERE status = 2) AS m, count(*) FILTER (WHERE status = 3) AS s
+               FROM gone GROUP BY lane ORDER BY lane LOOP
+        PERFORM {fn}.move_lines(p_batch, v.lane, 0, v.n, 0, -v.c, -v.f, -v.m, -v.s);
+        v_gone := v_gone + v.n;
+    END LOOP;
+    IF v_gone <> cardinality(p_lines) THEN
+        RAISE EXCEPTION 'lines of batch % have moved', p_batch USING ERRCODE = 'WR410';
+    END IF;
+END $$;

@@ -1,0 +1,20 @@
+-- Batches with their counts, newest first, by key. Uses batches_by_owner or batches_by_time.
+SELECT /* inspect/batches */ b.*, CASE b.state WHEN 'failed' THEN (SELECT f.errors FROM windrow.files f WHERE f.id = b.file_id) END AS errors,
+       coalesce(c.total, 0) AS total, coalesce(c.cursor, 0) AS cursor, coalesce(c.returned, 0) AS returned,
+       coalesce(c.leased, 0) AS leased, coalesce(c.completed, 0) AS completed, coalesce(c.failed, 0) AS failed,
+       coalesce(c.not_found, 0) AS not_found, coalesce(c.skipped, 0) AS skipped
+  FROM (SELECT * FROM windrow.batches
+         WHERE ($1::text IS NULL OR owner = $1) AND deleted_at IS NULL
+           AND ($2::text[] IS NULL OR state = ANY ($2)) AND ($3::text IS NULL OR job_type = $3)
+           AND ($4::timestamptz IS NULL OR created_at >= $4) AND ($5::timestamptz IS NULL OR created_at < $5)
+           AND ($6::timestamptz IS NULL OR (created_at, id) < ($6, $7))
+         ORDER BY created_at DESC, id DESC LIMIT $8) b
+ CROSS JOIN LATERAL (
+    SELECT sum(l.total)::bigint AS total, sum(s.cursor)::bigint AS cursor, sum(s.returned)::bigint AS returned,
+           sum(s.leased)::bigint AS leased, sum(s.completed)::bigint AS completed, sum(s.failed)::bigint AS failed,
+           sum(s.not_found)::bigint AS not_found, sum(s.skipped)::bigint AS skipped
+      FROM windrow.batch_lanes l
+     CROSS JOIN LATERAL (SELECT * FROM windrow.lane_states n WHERE n.batch_id = l.batch_id AND n.lane = l.lane
+                          ORDER BY n.step DESC LIMIT 1) s
+     WHERE l.batch_id = b.id) c
+ ORDER BY b.created_at DESC, b.id DESC

@@ -1,0 +1,8 @@
+-- Like finished, when completed lines are not wanted. Uses results_not_completed.
+SELECT /* inspect/unsuccessful */ batch_id, line, seq, created_at, lane, status, attempts, generation, http_status,
+       custom_id, error_code, error, shaped, CASE WHEN $7 THEN response END AS response,
+       CASE WHEN $7 THEN normalised END AS normalised
+  FROM windrow.results
+ WHERE batch_id = $1 AND line > $2 AND status <> 0 AND status = ANY ($3::smallint[])
+   AND ($4::timestamptz IS NULL OR created_at >= $4) AND ($5::timestamptz IS NULL OR created_at < $5)
+ ORDER BY line LIMIT $6

@@ -1,0 +1,292 @@
+//! Making and steering runs.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use tokio_postgres::types::Type;
+use windrow_domain::attempt::Status;
+use windrow_domain::batch::{Event, apply};
+use windrow_domain::lines::TEXT_BYTES_MAX;
+use windrow_domain::{BatchId, LineSet, Phase};
+use windrow_store::batch::{
+    Batch, Batches, METADATA_PAIRS_MAX, NewBatch, REPROCESS_LINES_MAX, Reprocess, Reprocessed,
+    Select,
+};
+use windrow_store::error::{Error, Kind, Result};
+use windrow_store::{Inspect, Scope};
+
+use crate::PostgresStore;
+use crate::db::sql;
+use crate::error::is_stale;
+
+/// How often a decision is made again when the batch moved between looking and locking.
+const STALE_RETRIES_MAX: usize = 16;
+
+#[async_trait]
+impl Batches for PostgresStore {
+    async fn create_batch(&self, batch: NewBatch) -> Result<Batch> {
+        const VERB: &str = "create batch";
+        if batch.metadata.len() > METADATA_PAIRS_MAX {
+            let because = format!("metadata has more than {METADATA_PAIRS_MAX} pairs");
+            return Err(Error::new(Kind::Invalid, VERB, batch.id).because(because));
+        }
+        let metadata = serde_json::to_string(&batch.metadata).expect("metadata is text");
+        let window = batch
+            .window_secs
+            .map(|secs| i64::try_from(secs).unwrap_or(i64::MAX));
+        if window.is_some_and(|secs| secs > WINDOW_SECS_MAX) {
+            let because = format!("window_secs is more than {WINDOW_SECS_MAX}");
+            return Err(Error::new(Kind::Invalid, VERB, batch.id).because(because));
+        }
+        let params = [
+            (&self.db.now() as _, Type::TIMESTAMPTZ),
+            (&batch.id.0 as _, Type::UUID),
+            (&batch.file.0 as _, Type::UUID),
+            (&batch.owner.as_str() as _, Type::TEXT),
+            (&batch.endpoint as _, Type::TEXT),
+            (&window as _, Type::INT8),
+            (&batch.priority as _, Type::INT2),
+            (&batch.job_type as _, Type::TEXT),
+            (&batch.source_address as _, Type::TEXT),
+            (&metadata as _, Type::TEXT),
+            (&batch.idempotency_key as _, Type::TEXT),
+        ];
+        let found = self
+            .db
+            .rows(VERB, &batch.id, sql!("batch/create_call"), &params)
+            .await?;
+        self.batch(&Scope::Owner(batch.owner), BatchId(found[0].get("id")))
+            .await
+    }
+
+    async fn pause_batch(
+        &self,
+        scope: &Scope,
+        batch: BatchId,
+        reason: Option<String>,
+    ) -> Result<Batch> {
+        self.steer("pause batch", scope, batch, Event::Paused, reason)
+            .await
+    }
+
+    async fn resume_batch(&self, scope: &Scope, batch: BatchId) -> Result<Batch> {
+        self.steer("resume batch", scope, batch, Event::Resumed, None)
+            .await
+    }
+
+    async fn cancel_batch(&self, scope: &Scope, batch: BatchId) -> Result<Batch> {
+        self.steer("cancel batch", scope, batch, Event::Cancelled, None)
+            .await
+    }
+
+    async fn reprocess(&self, scope: &Scope, step: Reprocess) -> Result<Reprocessed> {
+        const VERB: &str = "reprocess batch";
+        if !(1..=REPROCESS_LINES_MAX).contains(&step.lines_max) {
+            let because = format!("lines_max must be 1 to {REPROCESS_LINES_MAX}");
+            return Err(Error::new(Kind::Invalid, VERB, step.batch).because(because));
+        }
+        for _ in 0..STALE_RETRIES_MAX {
+            match self.reprocess_once(VERB, scope, &step).await {
+                Err(error) if is_stale(&error) => {}
+                other => return other,
+            }
+        }
+        Err(Error::new(Kind::Busy, VERB, step.batch).because("the batch keeps moving"))
+    }
+
+    async fn delete_batch(&self, scope: &Scope, batch: BatchId) -> Result<()> {
+        const VERB: &str = "delete batch";
+        let params = [
+            (&self.db.now() as _, Type::TIMESTAMPTZ),
+            (&batch.0 as _, Type::UUID),
+            (&scope.owner() as _, Type::TEXT),
+        ];
+        let found = self
+            .db
+            .rows(VERB, &batch, sql!("batch/delete_batch"), &params)
+            .await?;
+        let row = found
+            .first()
+            .ok_or_else(|| Error::new(Kind::Missing, VERB, batch))?;
+        if row.get("deleted") {
+            return Ok(());
+        }
+        let because = format!("it is {} and not closed", row.get::<_, &str>("state"));
+        Err(Error::new(Kind::Conflict, VERB, batch).because(because))
+    }
+}
+
+/// Longest window: a hundred years.
+const WINDOW_SECS_MAX: i64 = 100 * 365 * 86_400;
+
+impl PostgresStore {
+    /// Applies an event to a batch: decided here by the domain, done there under the locks.
+    pub(crate) async fn steer(
+        &self,
+        verb: &'static str,
+        scope: &Scope,
+        batch: BatchId,
+        event: Event,
+        reason: Option<String>,
+    ) -> Result<Batch> {
+        for _ in 0..STALE_RETRIES_MAX {
+            let found = self
+                .batch(scope, batch)
+                .await
+                .map_err(|error| renamed(error, verb))?;
+            let to = apply(found.state, event)
+                .map_err(|refused| Error::refusal(verb, batch, refused))?;
+            if to == found.state && (reason.is_none() || !to.is_running()) {
+                return Ok(found);
+            }
+            let params = [
+                (&self.db.now() as _, Type::TIMESTAMPTZ),
+                (&scope.owner() as _, Type::TEXT),
+                (&batch.0 as _, Type::UUID),
+                (&found.state.as_str() as _, Type::TEXT),
+                (&to.as_str() as _, Type::TEXT),
+                (&Phase::of(to).as_str() as _, Type::TEXT),
+                (&reason as _, Type::TEXT),
+            ];
+            let steered = self
+                .db
+                .rows(verb, &batch, sql!("batch/steer_call"), &params)
+                .await?;
+            if steered[0].get("steered") {
+                return self.batch(scope, batch).await;
+            }
+        }
+        Err(Error::new(Kind::Busy, verb, batch).because("the batch keeps moving"))
+    }
+
+    async fn reprocess_once(
+        &self,
+        verb: &'static str,
+        scope: &Scope,
+        step: &Reprocess,
+    ) -> Result<Reprocessed> {
+        let batch = self
+            .batch(scope, step.batch)
+            .await
+            .map_err(|error| renamed(error, verb))?;
+        let to = apply(batch.state, Event::Reprocessed)
+            .map_err(|refused| Error::refusal(verb, batch.id, refused))?;
+        if step
+            .generation
+            .is_some_and(|generation| generation != batch.generation)
+        {
+            let because = format!("the batch is in generation {}", batch.generation);
+            return Err(Error::new(Kind::Conflict, verb, batch.id).because(because));
+        }
+        let generation = step.generation.unwrap_or(batch.generation + 1);
+        let picked = self.find_finished(verb, step, generation).await?;
+        if picked.lines.is_empty() {
+            let generation = batch.generation;
+            return Ok(Reprocessed {
+                generation,
+                moved: 0,
+                more: false,
+            });
+        }
+        let (mut lanes, mut texts, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
+        for (lane, seqs) in picked.lanes {
+            for part in LineSet::from_iter(seqs).split_text(TEXT_BYTES_MAX) {
+                lanes.push(lane);
+                sizes.push(i32::try_from(part.len()).expect("bounded by REPROCESS_LINES_MAX"));
+                texts.push(part.to_string());
+            }
+        }
+        let params = [
+            (&self.db.now() as _, Type::TIMESTAMPTZ),
+            (&scope.owner() as _, Type::TEXT),
+            (&batch.id.0 as _, Type::UUID),
+            (&batch.state.as_str() as _, Type::TEXT),
+            (&to.as_str() as _, Type::TEXT),
+            (&Phase::of(to).as_str() as _, Type::TEXT),
+            (&batch.generation.cast_signed() as _, Type::INT4),
+            (&generation.cast_signed() as _, Type::INT4),
+            (&picked.lines as _, Type::INT8_ARRAY),
+            (&lanes as _, Type::INT2_ARRAY),
+            (&texts as _, Type::TEXT_ARRAY),
+            (&sizes as _, Type::INT4_ARRAY),
+        ];
+        self.db
+            .rows(verb, &batch.id, sql!("batch/reprocess_call"), &params)
+            .await?;
+        Ok(Reprocessed {
+            generation,
+            moved: picked.lines.len() as u64,
+            more: picked.more,
+        })
+    }
+
+    /// Up to `lines_max` finished lines of before `generation` that the step selects.
+    async fn find_finished(
+        &self,
+        verb: &'static str,
+        step: &Reprocess,
+        generation: u32,
+    ) -> Result<Picked> {
+        let (batch, generation) = (step.batch.0, generation.cast_signed());
+        let limit = i64::from(step.lines_max) + 1;
+        let mut found = match &step.select {
+            Select::Statuses(statuses) => {
+                let sql = match statuses.contains(&Status::Completed) {
+                    true => sql!("batch/find_finished"),
+                    false => sql!("batch/find_unsuccessful"),
+                };
+                let codes: Vec<i16> = statuses.iter().map(|status| status.code()).collect();
+                let params = [
+                    (&batch as _, Type::UUID),
+                    (&generation as _, Type::INT4),
+                    (&codes as _, Type::INT2_ARRAY),
+                    (&limit as _, Type::INT8),
+                ];
+                self.db.rows(verb, &step.batch, sql, &params).await?
+            }
+            Select::Lines(lines) => {
+                let signed = |line: u64| i64::try_from(line).unwrap_or(i64::MAX);
+                let (los, his): (Vec<i64>, Vec<i64>) = lines
+                    .ranges()
+                    .iter()
+                    .map(|&(lo, hi)| (signed(lo), signed(hi)))
+                    .unzip();
+                let params = [
+                    (&batch as _, Type::UUID),
+                    (&generation as _, Type::INT4),
+                    (&los as _, Type::INT8_ARRAY),
+                    (&his as _, Type::INT8_ARRAY),
+                    (&limit as _, Type::INT8),
+                ];
+                self.db
+                    .rows(verb, &step.batch, sql!("batch/find_lines"), &params)
+                    .await?
+            }
+        };
+        let more = found.len() > step.lines_max as usize;
+        found.truncate(step.lines_max as usize);
+        let mut picked = Picked {
+            lines: Vec::new(),
+            lanes: BTreeMap::new(),
+            more,
+        };
+        for row in found {
+            picked.lines.push(row.get("line"));
+            let seqs = picked.lanes.entry(row.get("lane")).or_default();
+            seqs.push(row.get::<_, i64>("seq").cast_unsigned());
+        }
+        Ok(picked)
+    }
+}
+
+struct Picked {
+    lines: Vec<i64>,
+    lanes: BTreeMap<i16, Vec<u64>>,
+    more: bool,
+}
+
+/// The same error under the name of the verb that the caller used.
+fn renamed(mut error: Error, verb: &'static str) -> Error {
+    error.verb = verb;
+    error
+}

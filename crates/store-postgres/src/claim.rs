@@ -1,0 +1,198 @@
+//! Handing lines out.
+
+use std::sync::atomic::Ordering;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+use windrow_domain::lease::TRANCHE_LINES_MAX;
+use windrow_domain::{InstanceId, LeaseId, Target};
+use windrow_store::claim::{Claim, Extended, LEASE_MS_MAX, Line, Request, TARGETS_MAX, Tranche};
+use windrow_store::error::{Error, Kind, Result};
+
+use crate::db::{Call, sql};
+use crate::{PostgresStore, rows};
+
+/// After so many claims the hint where live leases begin is thrown away and found anew.
+const HINT_CLAIMS_MAX: i64 = 256;
+
+#[async_trait]
+impl Claim for PostgresStore {
+    async fn extend_leases(
+        &self,
+        instance: InstanceId,
+        known: Vec<LeaseId>,
+        lease_ms: u64,
+    ) -> Result<Extended> {
+        const VERB: &str = "extend leases";
+        let lease_ms = check_lease_ms(VERB, instance, lease_ms)?;
+        let ids: Vec<Uuid> = known.iter().map(|lease| lease.0).collect();
+        let extend = [
+            (&self.db.now() as _, Type::TIMESTAMPTZ),
+            (&instance.0 as _, Type::UUID),
+            (&ids as _, Type::UUID_ARRAY),
+            (&lease_ms as _, Type::INT8),
+        ];
+        let release = [
+            (&self.db.now() as _, Type::TIMESTAMPTZ),
+            (&instance.0 as _, Type::UUID),
+            (&ids as _, Type::UUID_ARRAY),
+            (&false as _, Type::BOOL),
+        ];
+        // Two transactions: the first holds only leases, sorted; so does the second, of others.
+        let extended = self
+            .db
+            .rows(VERB, &instance, sql!("claim/extend_leases"), &extend)
+            .await?;
+        let released = self
+            .db
+            .rows(VERB, &instance, sql!("claim/release_call"), &release)
+            .await?;
+        let extended: Vec<_> = extended.iter().map(|row| LeaseId(row.get("id"))).collect();
+        let released: Vec<Uuid> = released[0].get("released");
+        Ok(Extended {
+            lost: known
+                .into_iter()
+                .filter(|lease| !extended.contains(lease))
+                .collect(),
+            released: released.into_iter().map(LeaseId).collect(),
+            extended,
+        })
+    }
+
+    async fn release_leases(&self, instance: InstanceId, leases: Vec<LeaseId>) -> Result<u64> {
+        let ids: Vec<Uuid> = leases.iter().map(|lease| lease.0).collect();
+        self.release("release leases", instance, &ids, true).await
+    }
+
+    async fn set_limit(&self, target: &Target, in_flight_max: Option<u32>) -> Result<()> {
+        let limit = in_flight_max.map(|max| i32::try_from(max).unwrap_or(i32::MAX));
+        let params = [
+            (&target.as_str() as _, Type::TEXT),
+            (&limit as _, Type::INT4),
+        ];
+        self.db
+            .rows("set limit", target, sql!("claim/limit_call"), &params)
+            .await
+            .map(drop)
+    }
+}
+
+impl PostgresStore {
+    /// Gives back the named leases of an instance, or all but the named ones.
+    pub(crate) async fn release(
+        &self,
+        verb: &'static str,
+        instance: InstanceId,
+        leases: &[Uuid],
+        named: bool,
+    ) -> Result<u64> {
+        let params = [
+            (&self.db.now() as _, Type::TIMESTAMPTZ),
+            (&instance.0 as _, Type::UUID),
+            (&leases as _, Type::UUID_ARRAY),
+            (&named as _, Type::BOOL),
+        ];
+        let found = self
+            .db
+            .rows(verb, &instance, sql!("claim/release_call"), &params)
+            .await?;
+        Ok(rows::count(&found[0], "lines"))
+    }
+
+    /// Where live leases begin, as far as this process knows; from the start every now and then.
+    pub(crate) fn leases_from(&self) -> i64 {
+        if self.claims.fetch_add(1, Ordering::Relaxed) % HINT_CLAIMS_MAX == 0 {
+            0
+        } else {
+            self.leases_from.load(Ordering::Relaxed)
+        }
+    }
+
+    /// Remembers where live leases begin.
+    pub(crate) fn note_leases_from(&self, row: &Row) {
+        self.leases_from
+            .store(row.get("leases_from"), Ordering::Relaxed);
+    }
+}
+
+/// A claim with its arguments as the database wants them.
+pub(crate) struct Prepared<'a> {
+    pub(crate) lease: Uuid,
+    pub(crate) targets: Vec<&'a str>,
+    pub(crate) only: Option<Uuid>,
+    pub(crate) lines_max: i32,
+    pub(crate) lease_ms: i64,
+}
+
+/// Checks a claim against its bounds.
+pub(crate) fn prepare(request: &Request) -> Result<Prepared<'_>> {
+    const VERB: &str = "lease tranche";
+    let invalid = |because: String| Error::new(Kind::Invalid, VERB, request.lease).because(because);
+    if !(1..=TRANCHE_LINES_MAX).contains(&request.lines_max) {
+        return Err(invalid(format!(
+            "lines_max must be 1 to {TRANCHE_LINES_MAX}"
+        )));
+    }
+    if !(1..=TARGETS_MAX).contains(&request.targets.len()) {
+        return Err(invalid(format!("targets must be 1 to {TARGETS_MAX}")));
+    }
+    Ok(Prepared {
+        lease: request.lease.0,
+        targets: request.targets.iter().map(Target::as_str).collect(),
+        only: request.only.map(|batch| batch.0),
+        lines_max: request.lines_max.cast_signed(),
+        lease_ms: check_lease_ms(VERB, request.lease, request.lease_ms)?,
+    })
+}
+
+/// The length of a lease, within its bounds.
+pub(crate) fn check_lease_ms(
+    verb: &'static str,
+    subject: impl std::fmt::Display,
+    lease_ms: u64,
+) -> Result<i64> {
+    if (1..=LEASE_MS_MAX).contains(&lease_ms) {
+        return Ok(lease_ms.cast_signed());
+    }
+    let because = format!("lease_ms must be 1 to {LEASE_MS_MAX}");
+    Err(Error::new(Kind::Invalid, verb, subject).because(because))
+}
+
+/// The two reads that follow a claim in its transaction.
+pub(crate) fn reads<'a>(lease: &'a [crate::db::Param<'a>; 1]) -> [Call<'a>; 2] {
+    [
+        Call {
+            sql: sql!("claim/read_lease"),
+            params: lease,
+        },
+        Call {
+            sql: sql!("claim/read_lines"),
+            params: lease,
+        },
+    ]
+}
+
+/// The tranche that those reads gave, if any.
+pub(crate) fn tranche(lease: &[Row], lines: &[Row]) -> Result<Option<Tranche>> {
+    let Some(row) = lease.first() else {
+        return Ok(None);
+    };
+    let mut lines: Vec<Line> = lines.iter().map(line).collect();
+    lines.sort_unstable_by_key(|line| line.seq);
+    Ok(Some(Tranche {
+        lease: rows::lease(row)?,
+        lines,
+    }))
+}
+
+fn line(row: &Row) -> Line {
+    let raw: &[u8] = row.get("raw");
+    Line {
+        seq: rows::count(row, "seq"),
+        line: rows::count(row, "line"),
+        raw: Bytes::copy_from_slice(raw),
+    }
+}

@@ -1,0 +1,223 @@
+//! The one way to the database: a pool, and calls that are one pipelined write each.
+//!
+//! Holds throughout: `BEGIN`, the timeouts, the statements and `COMMIT` leave together, so a process
+//! that is stopped in between holds no lock for longer than the idle timeout.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::str::FromStr;
+use std::time::Duration;
+
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use futures_util::future::{join, join_all};
+use jiff::Timestamp;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Config, NoTls, Row};
+use windrow_store::error::{Error, Kind, Result};
+
+use crate::Options;
+use crate::error::{from_driver, from_pool};
+use crate::migrate::functions_schema;
+
+/// A statement by the name of its file.
+#[derive(Clone, Copy)]
+pub(crate) struct Sql {
+    pub(crate) source: &'static str,
+}
+
+/// The statement in `sql/<name>.sql`.
+macro_rules! sql {
+    ($name:literal) => {
+        $crate::db::Sql {
+            source: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/sql/", $name, ".sql")),
+        }
+    };
+}
+pub(crate) use sql;
+
+impl Sql {
+    /// The text, with `{fn}` replaced by the schema of this build's functions.
+    pub(crate) fn text(self) -> Cow<'static, str> {
+        with_functions(self.source)
+    }
+}
+
+pub(crate) fn with_functions(source: &'static str) -> Cow<'static, str> {
+    if source.contains("{fn}") {
+        Cow::Owned(source.replace("{fn}", functions_schema()))
+    } else {
+        Cow::Borrowed(source)
+    }
+}
+
+/// A parameter with its type, so that a statement can also be run without preparing it.
+pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// A statement with its parameters.
+pub(crate) struct Call<'a> {
+    pub(crate) sql: Sql,
+    pub(crate) params: &'a [Param<'a>],
+}
+
+/// The pool and what bounds a call.
+#[derive(Clone)]
+pub(crate) struct Db {
+    pool: Pool,
+    pub(crate) options: Options,
+    begin: String,
+}
+
+impl Db {
+    pub(crate) fn open(options: Options) -> Result<Self> {
+        let refused = |cause: tokio_postgres::Error| {
+            Error::new(Kind::Invalid, "read database address", "url").because(cause)
+        };
+        let mut config = Config::from_str(&options.url).map_err(refused)?;
+        config.connect_timeout(Duration::from_millis(options.acquire_ms_max));
+        config.tcp_user_timeout(Duration::from_secs(30));
+        config.keepalives_idle(Duration::from_secs(15));
+        if config.get_application_name().is_none() {
+            config.application_name("windrow");
+        }
+        let recycling = ManagerConfig {
+            recycling_method: RecyclingMethod::Fast,
+        };
+        let wait = Some(Duration::from_millis(options.acquire_ms_max));
+        let pool = Pool::builder(Manager::from_config(config, NoTls, recycling))
+            .max_size(options.pool_max)
+            .runtime(Runtime::Tokio1)
+            .wait_timeout(wait)
+            .create_timeout(wait)
+            .recycle_timeout(wait)
+            .build()
+            .map_err(|cause| Error::new(Kind::Invalid, "open pool", "pool").because(cause))?;
+        let begin = format!(
+            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {}; \
+             SET LOCAL statement_timeout = {}; SET LOCAL idle_in_transaction_session_timeout = {}",
+            options.lock_ms_max, options.statement_ms_max, options.idle_ms_max
+        );
+        Ok(Self {
+            pool,
+            options,
+            begin,
+        })
+    }
+
+    /// The given time, or none for the database's own.
+    pub(crate) fn now(&self) -> Option<Timestamp> {
+        self.options.time.now()
+    }
+
+    /// How a transaction begins.
+    pub(crate) fn begin(&self) -> &str {
+        &self.begin
+    }
+
+    pub(crate) async fn client(
+        &self,
+        verb: &'static str,
+        subject: &(dyn Display + Sync),
+    ) -> Result<Object> {
+        self.pool
+            .get()
+            .await
+            .map_err(|cause| from_pool(verb, subject, cause))
+    }
+
+    /// Runs one statement in its own transaction.
+    pub(crate) async fn rows(
+        &self,
+        verb: &'static str,
+        subject: &(dyn Display + Sync),
+        sql: Sql,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>> {
+        let mut answers = self.call(verb, subject, &[Call { sql, params }]).await?;
+        Ok(answers.pop().unwrap_or_default())
+    }
+
+    /// Runs statements in one transaction, sent in one write.
+    pub(crate) async fn call(
+        &self,
+        verb: &'static str,
+        subject: &(dyn Display + Sync),
+        calls: &[Call<'_>],
+    ) -> Result<Vec<Vec<Row>>> {
+        self.call_within(&self.begin, verb, subject, calls).await
+    }
+
+    /// Runs reads that see the same moment.
+    pub(crate) async fn snapshot(
+        &self,
+        verb: &'static str,
+        subject: &(dyn Display + Sync),
+        calls: &[Call<'_>],
+    ) -> Result<Vec<Vec<Row>>> {
+        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+        self.call_within(begin, verb, subject, calls).await
+    }
+
+    async fn call_within(
+        &self,
+        begin: &str,
+        verb: &'static str,
+        subject: &(dyn Display + Sync),
+        calls: &[Call<'_>],
+    ) -> Result<Vec<Vec<Row>>> {
+        let client = self.client(verb, subject).await?;
+        let answers = self.pipeline(&client, begin, calls).await;
+        answers.map_err(|cause| from_driver(verb, subject, cause))
+    }
+
+    async fn pipeline(
+        &self,
+        client: &Object,
+        begin: &str,
+        calls: &[Call<'_>],
+    ) -> Result<Vec<Vec<Row>>, tokio_postgres::Error> {
+        let mut ready = Vec::with_capacity(calls.len());
+        for call in calls {
+            ready.push(self.ready(client, call).await?);
+        }
+        let statements = join_all(calls.iter().zip(&ready).map(|(call, ready)| async move {
+            match ready {
+                Ready::Prepared(statement) => {
+                    let params: Vec<_> = call.params.iter().map(|param| param.0).collect();
+                    client.query(statement, &params).await
+                }
+                Ready::Typed(text) => client.query_typed(text, call.params).await,
+            }
+        }));
+        let (begun, (answers, committed)) = join(
+            client.batch_execute(begin),
+            join(statements, client.batch_execute("COMMIT")),
+        )
+        .await;
+        begun?;
+        let answers = answers.into_iter().collect::<Result<Vec<_>, _>>()?;
+        committed?;
+        Ok(answers)
+    }
+
+    /// Prepares a statement once for each connection, or not at all behind a transaction pooler.
+    async fn ready(
+        &self,
+        client: &Object,
+        call: &Call<'_>,
+    ) -> Result<Ready, tokio_postgres::Error> {
+        let text = call.sql.text();
+        if self.options.transaction_pooler {
+            return Ok(Ready::Typed(text));
+        }
+        let types: Vec<_> = call.params.iter().map(|param| param.1.clone()).collect();
+        client
+            .prepare_typed_cached(&text, &types)
+            .await
+            .map(Ready::Prepared)
+    }
+}
+
+enum Ready {
+    Prepared(tokio_postgres::Statement),
+    Typed(Cow<'static, str>),
+}

@@ -1,0 +1,127 @@
+//! Driver errors become kinds here and nowhere else, by SQLSTATE.
+
+use std::fmt::Display;
+
+use deadpool_postgres::PoolError;
+use tokio_postgres::error::SqlState;
+use windrow_store::error::{Error, Kind};
+
+/// A lease or batch is not what the caller believed; raised by our own functions.
+pub(crate) const STALE: &str = "WR410";
+
+/// The kind for a SQLSTATE.
+pub(crate) fn kind_of(code: &str) -> Kind {
+    match code {
+        "WR400" => Kind::Invalid,
+        "WR404" => Kind::Missing,
+        "WR409" => Kind::Conflict,
+        STALE => Kind::LeaseLost,
+        "WR500" => Kind::Corrupt,
+        // Serialisation failure, deadlock, lock not available, statement cancelled.
+        "40001" | "40P01" | "55P03" | "57014" => Kind::Busy,
+        // Too many connections; the server is starting, stopping or was restarted.
+        "53300" | "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "25P02" => Kind::Unavailable,
+        "23505" => Kind::Conflict,
+        // A text with a zero byte, a value out of range, too long.
+        "22021" | "22003" | "22001" | "22P05" => Kind::Invalid,
+        // Schema, table, column or function unknown: not migrated, or by another version.
+        "3F000" | "42P01" | "42703" | "42883" => Kind::Corrupt,
+        // The database is not there, or does not let us in.
+        "3D000" | "28000" | "28P01" => Kind::Unavailable,
+        _ => match code.get(..2) {
+            Some("08" | "53" | "58" | "57") => Kind::Unavailable,
+            Some("40") => Kind::Busy,
+            _ => Kind::Corrupt,
+        },
+    }
+}
+
+/// An error of the driver; without a SQLSTATE the connection itself failed.
+pub(crate) fn from_driver(
+    verb: &'static str,
+    subject: &(impl Display + ?Sized),
+    cause: tokio_postgres::Error,
+) -> Error {
+    let kind = match cause.code() {
+        Some(code) => kind_of(code.code()),
+        None if cause.is_closed() || is_io(&cause) => Kind::Unavailable,
+        None => Kind::Corrupt,
+    };
+    Error::new(kind, verb, subject).because(cause)
+}
+
+fn is_io(cause: &tokio_postgres::Error) -> bool {
+    let mut source = std::error::Error::source(cause);
+    while let Some(inner) = source {
+        if inner.is::<std::io::Error>() {
+            return true;
+        }
+        source = inner.source();
+    }
+    // Connecting in too long a time has no inner error.
+    cause.to_string().contains("connect")
+}
+
+/// An error of the pool: nobody gave a connection back in time, or none could be made.
+pub(crate) fn from_pool(
+    verb: &'static str,
+    subject: &(impl Display + ?Sized),
+    cause: PoolError,
+) -> Error {
+    match cause {
+        PoolError::Backend(cause) => from_driver(verb, subject, cause),
+        PoolError::Timeout(deadpool_postgres::TimeoutType::Wait) => {
+            Error::new(Kind::Busy, verb, subject).because("every connection of the pool is in use")
+        }
+        other => Error::new(Kind::Unavailable, verb, subject).because(other),
+    }
+}
+
+/// Whether the caller's belief was out of date.
+pub(crate) fn is_stale(error: &Error) -> bool {
+    sql_state(error).is_some_and(|code| code.code() == STALE)
+}
+
+/// Whether a row was there already.
+pub(crate) fn is_duplicate(error: &Error) -> bool {
+    sql_state(error) == Some(&SqlState::UNIQUE_VIOLATION)
+}
+
+fn sql_state(error: &Error) -> Option<&SqlState> {
+    let source = std::error::Error::source(error)?;
+    source.downcast_ref::<tokio_postgres::Error>()?.code()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_its_kind() {
+        let table = [
+            ("WR400", Kind::Invalid),
+            ("WR404", Kind::Missing),
+            ("WR409", Kind::Conflict),
+            ("WR410", Kind::LeaseLost),
+            ("WR500", Kind::Corrupt),
+            ("40001", Kind::Busy),
+            ("40P01", Kind::Busy),
+            ("55P03", Kind::Busy),
+            ("57014", Kind::Busy),
+            ("53300", Kind::Unavailable),
+            ("57P01", Kind::Unavailable),
+            ("57P03", Kind::Unavailable),
+            ("53100", Kind::Unavailable),
+            ("08006", Kind::Unavailable),
+            ("25P03", Kind::Unavailable),
+            ("23505", Kind::Conflict),
+            ("22021", Kind::Invalid),
+            ("42P01", Kind::Corrupt),
+            ("3D000", Kind::Unavailable),
+            ("XX000", Kind::Corrupt),
+        ];
+        for (code, kind) in table {
+            assert_eq!(kind_of(code), kind, "{code}");
+        }
+    }
+}

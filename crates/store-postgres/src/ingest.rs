@@ -1,0 +1,271 @@
+//! Taking lines in, by binary `COPY`.
+
+use async_trait::async_trait;
+use bytes::{BufMut, Bytes, BytesMut};
+use futures_util::SinkExt;
+use futures_util::future::join;
+use tokio_postgres::types::Type;
+use windrow_domain::FileId;
+use windrow_domain::lane::LANES_MAX;
+use windrow_store::Scope;
+use windrow_store::error::{Error, Kind, Result};
+use windrow_store::ingest::{Chunk, ERRORS_MAX, File, FileState, Ingest, NewFile, Span, Verdict};
+
+use crate::db::sql;
+use crate::error::{from_driver, is_duplicate};
+use crate::{PostgresStore, rows};
+
+/// The lane of bytes that are no request.
+pub(crate) const NO_LANE: i16 = -1;
+/// How much of a chunk is handed to the connection at a time.
+const COPY_BYTES: usize = 256 << 10;
+
+#[async_trait]
+impl Ingest for PostgresStore {
+    async fn open_file(&self, file: NewFile) -> Result<()> {
+        const VERB: &str = "open file";
+        let params = [
+            (&self.db.now() as _, Type::TIMESTAMPTZ),
+            (&file.id.0 as _, Type::UUID),
+            (&file.owner.as_str() as _, Type::TEXT),
+            (&file.name as _, Type::TEXT),
+            (&file.purpose as _, Type::TEXT),
+            (&file.expires_at as _, Type::TIMESTAMPTZ),
+        ];
+        let found = self
+            .db
+            .rows(VERB, &file.id, sql!("ingest/open_file"), &params)
+            .await?;
+        // Two openings at the same moment: the one that made nothing may not see the other's row.
+        let Some(row) = found.first() else {
+            return Err(Error::new(Kind::Busy, VERB, file.id));
+        };
+        let owner: &str = row.get("owner");
+        if owner != file.owner.as_str() || rows::read::<FileState>(row, "state")? != FileState::Open
+        {
+            return Err(Error::new(Kind::Conflict, VERB, file.id).because("the id is in use"));
+        }
+        Ok(())
+    }
+
+    async fn add_lines(&self, file: FileId, chunk: Chunk) -> Result<()> {
+        const VERB: &str = "add lines";
+        let spans = chunk.spans().map_err(|lane| {
+            let because = format!("the numbers of lane {lane:?} are not dense");
+            Error::new(Kind::Invalid, VERB, file).because(because)
+        })?;
+        if chunk
+            .lanes
+            .iter()
+            .any(|new| usize::from(new.lane) >= LANES_MAX)
+        {
+            let because = format!("a file has at most {LANES_MAX} lanes");
+            return Err(Error::new(Kind::Invalid, VERB, file).because(because));
+        }
+        match self.copy_chunk(file, &chunk, &spans).await {
+            Err(error) if is_duplicate(&error) || error.kind == Kind::Conflict => {
+                self.repeated_chunk(file, chunk.no, error).await
+            }
+            other => other,
+        }
+    }
+
+    async fn seal_file(&self, file: FileId, verdict: Verdict) -> Result<File> {
+        const VERB: &str = "seal file";
+        let (state, errors) = match verdict {
+            Verdict::Valid => (FileState::Sealed, None),
+            Verdict::Invalid(mut errors) => {
+                errors.truncate(ERRORS_MAX);
+                let text = serde_json::to_string(&errors).expect("errors are plain values");
+                (FileState::Invalid, Some(text))
+            }
+        };
+        let params = [
+            (&self.db.now() as _, Type::TIMESTAMPTZ),
+            (&file.0 as _, Type::UUID),
+            (&state.as_str() as _, Type::TEXT),
+            (&errors as _, Type::TEXT),
+        ];
+        let found = self
+            .db
+            .rows(VERB, &file, sql!("ingest/seal_call"), &params)
+            .await?;
+        let row = found
+            .first()
+            .ok_or_else(|| Error::new(Kind::Missing, VERB, file))?;
+        rows::file(row)
+    }
+
+    async fn drop_file(&self, scope: &Scope, file: FileId) -> Result<()> {
+        const VERB: &str = "drop file";
+        let params = [
+            (&scope.owner() as _, Type::TEXT),
+            (&file.0 as _, Type::UUID),
+        ];
+        let found = self
+            .db
+            .rows(VERB, &file, sql!("ingest/drop_call"), &params)
+            .await?;
+        if found[0].get("dropped") {
+            Ok(())
+        } else {
+            Err(Error::new(Kind::Missing, VERB, file))
+        }
+    }
+}
+
+impl PostgresStore {
+    /// Copies a chunk and accounts for it, in one transaction.
+    async fn copy_chunk(&self, file: FileId, chunk: &Chunk, spans: &[Span]) -> Result<()> {
+        const VERB: &str = "add lines";
+        let client = self.db.client(VERB, &file).await?;
+        let driver = |cause| from_driver(VERB, &file, cause);
+        let finish = sql!("ingest/finish_call").text();
+        let account = Account::of(chunk, spans);
+        let number = i32::try_from(chunk.no).unwrap_or(i32::MAX);
+        let bytes = chunk.bytes().cast_signed();
+
+        let copy = sql!("ingest/copy_lines");
+        let (begun, sink) = join(
+            client.batch_execute(self.db.begin()),
+            client.copy_in::<_, Bytes>(copy.source),
+        )
+        .await;
+        begun.map_err(driver)?;
+        let mut sink = std::pin::pin!(sink.map_err(driver)?);
+        let mut copied = Ok(());
+        for block in CopyBlocks::new(file, chunk) {
+            copied = sink.as_mut().feed(block).await;
+            if copied.is_err() {
+                break;
+            }
+        }
+        let copied = match copied {
+            Ok(()) => sink.finish().await.map(drop),
+            Err(cause) => Err(cause),
+        };
+        if let Err(cause) = copied {
+            // The transaction is lost either way; the connection must not stay inside it.
+            let _ = client.batch_execute("ROLLBACK").await;
+            return Err(driver(cause));
+        }
+        let params: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 10] = [
+            (&self.db.now(), Type::TIMESTAMPTZ),
+            (&file.0, Type::UUID),
+            (&number, Type::INT4),
+            (&bytes, Type::INT8),
+            (&account.spans, Type::TEXT),
+            (&account.new_lanes, Type::INT2_ARRAY),
+            (&account.new_targets, Type::TEXT_ARRAY),
+            (&account.lanes, Type::INT2_ARRAY),
+            (&account.firsts, Type::INT8_ARRAY),
+            (&account.counts, Type::INT8_ARRAY),
+        ];
+        let (finished, committed) = join(
+            client.query_typed(&finish, &params),
+            client.batch_execute("COMMIT"),
+        )
+        .await;
+        finished.map_err(driver)?;
+        committed.map_err(driver)
+    }
+
+    /// A chunk that could not be written may have been written before.
+    async fn repeated_chunk(&self, file: FileId, no: u32, error: Error) -> Result<()> {
+        let number = i32::try_from(no).unwrap_or(i32::MAX);
+        let params = [(&file.0 as _, Type::UUID), (&number as _, Type::INT4)];
+        let found = self
+            .db
+            .rows("add lines", &file, sql!("ingest/find_chunk"), &params)
+            .await?;
+        match found.first() {
+            Some(row) if row.get("written") => Ok(()),
+            Some(_) => Err(error),
+            None => Err(Error::new(Kind::Missing, "add lines", file)),
+        }
+    }
+}
+
+/// What a chunk adds to the file's lanes, as parallel arrays.
+struct Account<'a> {
+    spans: String,
+    new_lanes: Vec<i16>,
+    new_targets: Vec<&'a str>,
+    lanes: Vec<i16>,
+    firsts: Vec<i64>,
+    counts: Vec<i64>,
+}
+
+impl<'a> Account<'a> {
+    fn of(chunk: &'a Chunk, spans: &[Span]) -> Self {
+        let number = |span: &Span| span.lane.map_or(NO_LANE, u16::cast_signed);
+        let text = |span: &Span| format!("{}:{}+{}", number(span), span.first, span.count);
+        Self {
+            spans: spans.iter().map(text).collect::<Vec<_>>().join(";"),
+            new_lanes: chunk
+                .lanes
+                .iter()
+                .map(|new| new.lane.cast_signed())
+                .collect(),
+            new_targets: chunk.lanes.iter().map(|new| new.target.as_str()).collect(),
+            lanes: spans.iter().map(number).collect(),
+            firsts: spans.iter().map(|span| span.first.cast_signed()).collect(),
+            counts: spans.iter().map(|span| span.count.cast_signed()).collect(),
+        }
+    }
+}
+
+/// The rows of a chunk in PostgreSQL's binary copy format, in blocks.
+struct CopyBlocks<'a> {
+    file: FileId,
+    lines: std::slice::Iter<'a, windrow_store::ingest::NewLine>,
+    begun: bool,
+    ended: bool,
+}
+
+impl<'a> CopyBlocks<'a> {
+    fn new(file: FileId, chunk: &'a Chunk) -> Self {
+        Self {
+            file,
+            lines: chunk.lines.iter(),
+            begun: false,
+            ended: false,
+        }
+    }
+}
+
+impl Iterator for CopyBlocks<'_> {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        if self.ended {
+            return None;
+        }
+        let mut block = BytesMut::with_capacity(COPY_BYTES + (16 << 10));
+        if !self.begun {
+            self.begun = true;
+            block.put_slice(b"PGCOPY\n\xff\r\n\0");
+            block.put_i32(0);
+            block.put_i32(0);
+        }
+        while block.len() < COPY_BYTES {
+            let Some(line) = self.lines.next() else {
+                self.ended = true;
+                block.put_i16(-1);
+                break;
+            };
+            block.put_i16(5);
+            block.put_i32(16);
+            block.put_slice(self.file.0.as_bytes());
+            block.put_i32(2);
+            block.put_i16(line.lane.map_or(NO_LANE, u16::cast_signed));
+            block.put_i32(8);
+            block.put_u64(line.seq);
+            block.put_i32(8);
+            block.put_u64(line.line);
+            block.put_u32(u32::try_from(line.raw.len()).expect("a piece is smaller than 1 GiB"));
+            block.put_slice(&line.raw);
+        }
+        Some(block.freeze())
+    }
+}

@@ -1,0 +1,134 @@
+//! Files and their bytes.
+
+use bytes::{Bytes, BytesMut};
+use tokio_postgres::types::Type;
+use windrow_domain::FileId;
+use windrow_store::Scope;
+use windrow_store::error::{Error, Kind, Result};
+use windrow_store::ingest::{File, LineError};
+use windrow_store::inspect::{Binding, Cursor, FilesQuery, Page};
+
+use super::TimeKey;
+use crate::db::sql;
+use crate::{PostgresStore, rows};
+
+pub(super) async fn file(store: &PostgresStore, scope: &Scope, file: FileId) -> Result<File> {
+    const VERB: &str = "read file";
+    let params = [
+        (&file.0 as _, Type::UUID),
+        (&scope.owner() as _, Type::TEXT),
+    ];
+    let found = store
+        .db
+        .rows(VERB, &file, sql!("inspect/file"), &params)
+        .await?;
+    found
+        .first()
+        .ok_or_else(|| Error::new(Kind::Missing, VERB, file))
+        .and_then(rows::file)
+}
+
+pub(super) async fn files(
+    store: &PostgresStore,
+    scope: &Scope,
+    query: FilesQuery,
+) -> Result<Page<File>> {
+    const VERB: &str = "list files";
+    let limit = super::page_limit(VERB, query.limit)?;
+    let binding = Binding::new("files", scope, &query.purpose);
+    let after: Option<TimeKey> = Cursor::open(&binding, query.after.as_deref())?;
+    let params = [
+        (&scope.owner() as _, Type::TEXT),
+        (&query.purpose as _, Type::TEXT),
+        (&after.map(|key| key.0) as _, Type::TIMESTAMPTZ),
+        (&after.map(|key| key.1) as _, Type::UUID),
+        (&(limit + 1) as _, Type::INT8),
+    ];
+    let found = store
+        .db
+        .rows(VERB, &"files", sql!("inspect/files"), &params)
+        .await?;
+    let files = found.iter().map(rows::file).collect::<Result<Vec<_>>>()?;
+    Ok(super::page(files, limit, &binding, |file| {
+        (file.created_at, file.id.0)
+    }))
+}
+
+pub(super) async fn errors(
+    store: &PostgresStore,
+    scope: &Scope,
+    file: FileId,
+) -> Result<Vec<LineError>> {
+    const VERB: &str = "list file errors";
+    let params = [
+        (&file.0 as _, Type::UUID),
+        (&scope.owner() as _, Type::TEXT),
+    ];
+    let found = store
+        .db
+        .rows(VERB, &file, sql!("inspect/file_errors"), &params)
+        .await?;
+    let row = found
+        .first()
+        .ok_or_else(|| Error::new(Kind::Missing, VERB, file))?;
+    match row.get::<_, Option<&str>>("errors") {
+        None => Ok(Vec::new()),
+        Some(text) => serde_json::from_str(text)
+            .map_err(|cause| Error::new(Kind::Corrupt, VERB, file).because(cause)),
+    }
+}
+
+pub(super) async fn read_chunk(
+    store: &PostgresStore,
+    scope: &Scope,
+    file: FileId,
+    no: u32,
+) -> Result<Bytes> {
+    const VERB: &str = "read chunk";
+    let number = i32::try_from(no).unwrap_or(i32::MAX);
+    let params = [
+        (&file.0 as _, Type::UUID),
+        (&scope.owner() as _, Type::TEXT),
+        (&number as _, Type::INT4),
+    ];
+    let found = store
+        .db
+        .rows(VERB, &file, sql!("inspect/chunk"), &params)
+        .await?;
+    let row = found
+        .first()
+        .ok_or_else(|| Error::new(Kind::Missing, VERB, file))?;
+    let corrupt = |because: &str| Error::new(Kind::Corrupt, VERB, file).because(because);
+    let spans = read_spans(row.get("spans")).ok_or_else(|| corrupt("its spans cannot be read"))?;
+    let params = [
+        (&file.0 as _, Type::UUID),
+        (&spans.0 as _, Type::INT2_ARRAY),
+        (&spans.1 as _, Type::INT8_ARRAY),
+        (&spans.2 as _, Type::INT8_ARRAY),
+    ];
+    let pieces = store
+        .db
+        .rows(VERB, &file, sql!("inspect/chunk_rows"), &params)
+        .await?;
+    let mut bytes = BytesMut::new();
+    pieces
+        .iter()
+        .for_each(|piece| bytes.extend_from_slice(piece.get("raw")));
+    if bytes.len() as u64 != rows::count(row, "bytes") {
+        return Err(corrupt("lines of it are missing"));
+    }
+    Ok(bytes.freeze())
+}
+
+/// `lane:first+count;…` as parallel arrays.
+fn read_spans(text: &str) -> Option<(Vec<i16>, Vec<i64>, Vec<i64>)> {
+    let (mut lanes, mut firsts, mut counts) = (Vec::new(), Vec::new(), Vec::new());
+    for span in text.split(';').filter(|span| !span.is_empty()) {
+        let (lane, range) = span.split_once(':')?;
+        let (first, count) = range.split_once('+')?;
+        lanes.push(lane.parse().ok()?);
+        firsts.push(first.parse().ok()?);
+        counts.push(count.parse().ok()?);
+    }
+    Some((lanes, firsts, counts))
+}

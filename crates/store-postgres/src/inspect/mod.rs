@@ -1,0 +1,166 @@
+//! Looking, and touching nothing.
+
+mod audit;
+mod files;
+mod finished;
+mod pending;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use jiff::Timestamp;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+use windrow_domain::{BatchId, FileId};
+use windrow_store::Scope;
+use windrow_store::batch::Batch;
+use windrow_store::error::{Error, Kind, Result};
+use windrow_store::ingest::{File, LineError};
+use windrow_store::inspect::{
+    Attempt, BatchAudit, BatchesQuery, Binding, Cursor, FilesQuery, FinishedLine, FinishedQuery,
+    Inspect, LaneStatus, PAGE_MAX, Page, PendingLine, PendingQuery,
+};
+
+use crate::db::sql;
+use crate::{PostgresStore, rows};
+
+#[async_trait]
+impl Inspect for PostgresStore {
+    async fn file(&self, scope: &Scope, file: FileId) -> Result<File> {
+        files::file(self, scope, file).await
+    }
+
+    async fn files(&self, scope: &Scope, query: FilesQuery) -> Result<Page<File>> {
+        files::files(self, scope, query).await
+    }
+
+    async fn file_errors(&self, scope: &Scope, file: FileId) -> Result<Vec<LineError>> {
+        files::errors(self, scope, file).await
+    }
+
+    async fn read_chunk(&self, scope: &Scope, file: FileId, no: u32) -> Result<Bytes> {
+        files::read_chunk(self, scope, file, no).await
+    }
+
+    async fn batch(&self, scope: &Scope, batch: BatchId) -> Result<Batch> {
+        const VERB: &str = "read batch";
+        let params = [
+            (&batch.0 as _, Type::UUID),
+            (&scope.owner() as _, Type::TEXT),
+        ];
+        let found = self
+            .db
+            .rows(VERB, &batch, sql!("inspect/batch"), &params)
+            .await?;
+        found
+            .first()
+            .ok_or_else(|| Error::new(Kind::Missing, VERB, batch))
+            .and_then(rows::batch)
+    }
+
+    async fn batches(&self, scope: &Scope, query: BatchesQuery) -> Result<Page<Batch>> {
+        const VERB: &str = "list batches";
+        let limit = page_limit(VERB, query.limit)?;
+        let filters = (&query.states, &query.job_type, query.from, query.to);
+        let binding = Binding::new("batches", scope, &filters);
+        let after: Option<TimeKey> = Cursor::open(&binding, query.after.as_deref())?;
+        let states: Option<Vec<&str>> = (!query.states.is_empty())
+            .then(|| query.states.iter().map(|state| state.as_str()).collect());
+        let params = [
+            (&scope.owner() as _, Type::TEXT),
+            (&states as _, Type::TEXT_ARRAY),
+            (&query.job_type as _, Type::TEXT),
+            (&query.from as _, Type::TIMESTAMPTZ),
+            (&query.to as _, Type::TIMESTAMPTZ),
+            (&after.map(|key| key.0) as _, Type::TIMESTAMPTZ),
+            (&after.map(|key| key.1) as _, Type::UUID),
+            (&(limit + 1) as _, Type::INT8),
+        ];
+        let found = self
+            .db
+            .rows(VERB, &"batches", sql!("inspect/batches"), &params)
+            .await?;
+        let batches = found.iter().map(rows::batch).collect::<Result<Vec<_>>>()?;
+        Ok(page(batches, limit, &binding, |batch| {
+            (batch.created_at, batch.id.0)
+        }))
+    }
+
+    async fn lanes(&self, scope: &Scope, batch: BatchId) -> Result<Vec<LaneStatus>> {
+        self.batch(scope, batch).await?;
+        let params = [(&batch.0 as _, Type::UUID)];
+        let found = self
+            .db
+            .rows("list lanes", &batch, sql!("inspect/lanes"), &params)
+            .await?;
+        let lane = |row: &tokio_postgres::Row| {
+            Ok(LaneStatus {
+                lane: rows::lane(row),
+                target: rows::target(row)?,
+                phase: rows::read(row, "phase")?,
+                counts: rows::counts(row),
+            })
+        };
+        found.iter().map(lane).collect()
+    }
+
+    async fn attempts(&self, scope: &Scope, batch: BatchId, line: u64) -> Result<Vec<Attempt>> {
+        self.batch(scope, batch).await?;
+        let line = i64::try_from(line).unwrap_or(i64::MAX);
+        let params = [(&batch.0 as _, Type::UUID), (&line as _, Type::INT8)];
+        let found = self
+            .db
+            .rows("list attempts", &batch, sql!("inspect/attempts"), &params)
+            .await?;
+        let attempt = |row: &tokio_postgres::Row| {
+            Ok(Attempt {
+                generation: rows::small(row, "generation"),
+                attempt: rows::small(row, "attempt"),
+                class: rows::read(row, "class")?,
+                error_code: row.get("error_code"),
+                error: row.get("error"),
+                not_before: row.get("not_before"),
+                created_at: row.get("created_at"),
+            })
+        };
+        found.iter().map(attempt).collect()
+    }
+
+    async fn pending(&self, scope: &Scope, query: PendingQuery) -> Result<Page<PendingLine>> {
+        pending::page(self, scope, query).await
+    }
+
+    async fn finished(&self, scope: &Scope, query: FinishedQuery) -> Result<Page<FinishedLine>> {
+        finished::page(self, scope, query).await
+    }
+
+    async fn audit(&self, batch: BatchId) -> Result<BatchAudit> {
+        audit::read(self, batch).await
+    }
+}
+
+/// The key of lists by time: when, and which.
+pub(crate) type TimeKey = (Timestamp, Uuid);
+
+/// A page's size, within its bounds.
+pub(crate) fn page_limit(verb: &'static str, limit: u32) -> Result<i64> {
+    if (1..=PAGE_MAX).contains(&limit) {
+        return Ok(i64::from(limit));
+    }
+    let because = format!("limit must be 1 to {PAGE_MAX}");
+    Err(Error::new(Kind::Invalid, verb, "limit").because(because))
+}
+
+/// Cuts what was read (one more than asked for, if there is more) to a page.
+pub(crate) fn page<T, K: serde::Serialize>(
+    mut rows: Vec<T>,
+    limit: i64,
+    binding: &Binding,
+    key: impl Fn(&T) -> K,
+) -> Page<T> {
+    let limit = usize::try_from(limit).expect("bounded by PAGE_MAX");
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    let last = rows.last().filter(|_| more);
+    let next = last.map(|row| Cursor::seal(binding, &key(row)));
+    Page { rows, next }
+}

@@ -1,0 +1,201 @@
+//! Unfinished lines: three sources of sets, merged in `(updated_at, batch, lane, seq)` order.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+use windrow_domain::{BatchId, InstanceId, LineSet};
+use windrow_store::error::{Error, Kind, Result};
+use windrow_store::inspect::{
+    Binding, Cursor, Page, PendingLine, PendingQuery, Place, SUMMARY_PREFIX_BYTES, Summary,
+};
+use windrow_store::{Inspect, Scope};
+
+use crate::db::sql;
+use crate::{PostgresStore, rows};
+
+const VERB: &str = "list pending lines";
+
+/// The key of a page: when, batch, lane, seq.
+type Key = (Timestamp, Uuid, i16, u64);
+
+/// A set of unfinished lines that came to where they are together.
+struct Set {
+    group: (Timestamp, Uuid, i16),
+    file: Uuid,
+    lines: LineSet,
+    pattern: PendingLine,
+}
+
+pub(super) async fn page(
+    store: &PostgresStore,
+    scope: &Scope,
+    query: PendingQuery,
+) -> Result<Page<PendingLine>> {
+    let limit = super::page_limit(VERB, query.limit)?;
+    let filters = (
+        query.batch,
+        &query.places,
+        &query.job_type,
+        query.from,
+        query.to,
+    );
+    let binding = Binding::new("pending", scope, &filters);
+    let after: Option<Key> = Cursor::open(&binding, query.after.as_deref())?;
+    if let Some(batch) = query.batch {
+        store.batch(scope, batch).await?;
+    }
+    let sets = read_sets(store, scope, &query, after, limit + 1).await?;
+    let wanted = (limit + 1).cast_unsigned();
+    let mut picked = Vec::new();
+    for group in sets.chunk_by(|a, b| a.group == b.group) {
+        picked.extend(lines_of(group, after, wanted - picked.len() as u64));
+        if picked.len() as u64 == wanted {
+            break;
+        }
+    }
+    let lines = summarised(store, picked).await?;
+    let key = |line: &PendingLine| {
+        (
+            line.updated_at,
+            line.batch.0,
+            line.lane.cast_signed(),
+            line.seq,
+        )
+    };
+    Ok(super::page(lines, limit, &binding, key))
+}
+
+/// The lowest lines of a group of sets after the cursor: `(which set, seq)`.
+fn lines_of(group: &[Set], after: Option<Key>, wanted: u64) -> Vec<(&Set, u64)> {
+    let passed = match after {
+        Some((at, batch, lane, seq)) if (at, batch, lane) == group[0].group => {
+            LineSet::range(0, seq)
+        }
+        _ => LineSet::new(),
+    };
+    let mut lines: Vec<_> = group
+        .iter()
+        .flat_map(|set| {
+            let (lowest, _) = set.lines.difference(&passed).take(wanted);
+            lowest.iter().map(|seq| (set, seq)).collect::<Vec<_>>()
+        })
+        .collect();
+    lines.sort_unstable_by_key(|(_, seq)| *seq);
+    lines.truncate(usize::try_from(wanted).expect("bounded by PAGE_MAX"));
+    lines
+}
+
+async fn read_sets(
+    store: &PostgresStore,
+    scope: &Scope,
+    query: &PendingQuery,
+    after: Option<Key>,
+    limit: i64,
+) -> Result<Vec<Set>> {
+    let places: Option<Vec<&str>> =
+        (!query.places.is_empty()).then(|| query.places.iter().map(|place| word(*place)).collect());
+    let params = [
+        (&scope.owner() as _, Type::TEXT),
+        (&query.batch.map(|batch| batch.0) as _, Type::UUID),
+        (&query.job_type as _, Type::TEXT),
+        (&places as _, Type::TEXT_ARRAY),
+        (&query.from as _, Type::TIMESTAMPTZ),
+        (&query.to as _, Type::TIMESTAMPTZ),
+        (&after.map(|key| key.0) as _, Type::TIMESTAMPTZ),
+        (&after.map(|key| key.1) as _, Type::UUID),
+        (&after.map(|key| key.2) as _, Type::INT2),
+        // One more set than lines are wanted: the cursor's own group may have none left.
+        (&(limit + 1) as _, Type::INT8),
+    ];
+    let found = store
+        .db
+        .rows(VERB, &"lines", sql!("inspect/pending"), &params)
+        .await?;
+    found.iter().map(set).collect()
+}
+
+fn word(place: Place) -> &'static str {
+    match place {
+        Place::Untouched => "untouched",
+        Place::Returned => "returned",
+        Place::Leased => "leased",
+    }
+}
+
+fn set(row: &Row) -> Result<Set> {
+    let place = [Place::Untouched, Place::Returned, Place::Leased]
+        .into_iter()
+        .find(|place| word(*place) == row.get::<_, &str>("place"))
+        .ok_or_else(|| Error::new(Kind::Corrupt, VERB, "place"))?;
+    let (updated_at, batch): (Timestamp, Uuid) = (row.get("updated_at"), row.get("batch_id"));
+    let held_by: Option<Uuid> = row.get("held_by");
+    Ok(Set {
+        group: (updated_at, batch, row.get("lane")),
+        file: row.get("file_id"),
+        lines: rows::read(row, "lines")?,
+        pattern: PendingLine {
+            updated_at,
+            batch: BatchId(batch),
+            lane: rows::lane(row),
+            seq: 0,
+            line: 0,
+            owner: rows::owner(row)?,
+            job_type: row.get("job_type"),
+            target: rows::target(row)?,
+            place,
+            attempts: rows::small(row, "attempts"),
+            crashes: rows::small(row, "crashes"),
+            not_before: row.get("not_before"),
+            held_by: held_by.map(InstanceId),
+            held_since: held_by.map(|_| updated_at),
+            summary: Summary::default(),
+        },
+    })
+}
+
+/// Reads the first bytes of the picked lines, one query for each lane.
+async fn summarised(store: &PostgresStore, picked: Vec<(&Set, u64)>) -> Result<Vec<PendingLine>> {
+    let mut lanes = BTreeMap::<(Uuid, i16), Vec<i64>>::new();
+    for (set, seq) in &picked {
+        lanes
+            .entry((set.file, set.group.2))
+            .or_default()
+            .push(seq.cast_signed());
+    }
+    let bytes = i32::try_from(SUMMARY_PREFIX_BYTES).expect("a small bound");
+    let mut read = BTreeMap::new();
+    for ((file, lane), seqs) in lanes {
+        let params = [
+            (&file as _, Type::UUID),
+            (&lane as _, Type::INT2),
+            (&seqs as _, Type::INT8_ARRAY),
+            (&bytes as _, Type::INT4),
+        ];
+        for row in store
+            .db
+            .rows(VERB, &file, sql!("inspect/prefixes"), &params)
+            .await?
+        {
+            let summary = Summary::read(row.get("prefix"));
+            read.insert(
+                (file, lane, rows::count(&row, "seq")),
+                (rows::count(&row, "line"), summary),
+            );
+        }
+    }
+    let line = |(set, seq): (&Set, u64)| {
+        let (line, summary) = read
+            .remove(&(set.file, set.group.2, seq))
+            .unwrap_or_default();
+        PendingLine {
+            seq,
+            line,
+            summary,
+            ..set.pattern.clone()
+        }
+    };
+    Ok(picked.into_iter().map(line).collect())
+}

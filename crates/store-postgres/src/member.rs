@@ -1,0 +1,96 @@
+//! Who takes part.
+
+use async_trait::async_trait;
+use tokio_postgres::types::Type;
+use windrow_domain::InstanceId;
+use windrow_store::error::{Error, Kind, Result};
+use windrow_store::member::{Member, Members, NewMember};
+
+use crate::db::sql;
+use crate::{PostgresStore, rows};
+
+#[async_trait]
+impl Members for PostgresStore {
+    async fn register(&self, member: NewMember) -> Result<()> {
+        const VERB: &str = "register";
+        let params = [
+            (&self.db.now() as _, Type::TIMESTAMPTZ),
+            (&member.instance.0 as _, Type::UUID),
+            (&member.service as _, Type::TEXT),
+            (&member.host as _, Type::TEXT),
+            (&i64::from(member.pid) as _, Type::INT8),
+            (&member.metadata as _, Type::TEXT),
+        ];
+        let joined = self
+            .db
+            .rows(VERB, &member.instance, sql!("member/register"), &params)
+            .await?;
+        match joined.is_empty() {
+            true => Err(Error::new(Kind::LeaseLost, VERB, member.instance).because(TOMBSTONED)),
+            false => Ok(()),
+        }
+    }
+
+    async fn heartbeat(&self, instance: InstanceId) -> Result<()> {
+        const VERB: &str = "heartbeat";
+        let params = [
+            (&self.db.now() as _, Type::TIMESTAMPTZ),
+            (&instance.0 as _, Type::UUID),
+        ];
+        let found = self
+            .db
+            .rows(VERB, &instance, sql!("member/heartbeat"), &params)
+            .await?;
+        match found.first().map(|row| row.get::<_, bool>("alive")) {
+            Some(true) => Ok(()),
+            Some(false) => Err(Error::new(Kind::LeaseLost, VERB, instance).because(TOMBSTONED)),
+            None => Err(Error::new(Kind::Missing, VERB, instance)),
+        }
+    }
+
+    async fn tombstone(&self, instance: InstanceId) -> Result<u64> {
+        const VERB: &str = "tombstone";
+        // Released before it is buried, or a sweep in between would count a crash.
+        let lines = self.release(VERB, instance, &[], false).await?;
+        let params = [
+            (&self.db.now() as _, Type::TIMESTAMPTZ),
+            (&instance.0 as _, Type::UUID),
+        ];
+        let buried = self
+            .db
+            .rows(VERB, &instance, sql!("member/tombstone"), &params)
+            .await?;
+        match buried.is_empty() {
+            true => Err(Error::new(Kind::Missing, VERB, instance)),
+            false => Ok(lines),
+        }
+    }
+
+    async fn reap_members(&self, stale_ms: u64, limit: u32) -> Result<Vec<InstanceId>> {
+        let stale_ms = i64::try_from(stale_ms).unwrap_or(i64::MAX);
+        let params = [
+            (&self.db.now() as _, Type::TIMESTAMPTZ),
+            (&stale_ms as _, Type::INT8),
+            (&i64::from(limit) as _, Type::INT8),
+        ];
+        let sql = sql!("member/reap_members");
+        let reaped = self
+            .db
+            .rows("reap members", &"members", sql, &params)
+            .await?;
+        Ok(reaped
+            .iter()
+            .map(|row| InstanceId(row.get("instance_id")))
+            .collect())
+    }
+
+    async fn members(&self) -> Result<Vec<Member>> {
+        let found = self
+            .db
+            .rows("list members", &"members", sql!("member/members"), &[])
+            .await?;
+        Ok(found.iter().map(rows::member).collect())
+    }
+}
+
+const TOMBSTONED: &str = "the instance was tombstoned; register again under a new id";

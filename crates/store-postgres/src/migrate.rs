@@ -1,0 +1,109 @@
+//! Migrations go forward; functions live in a schema named after their own text.
+//!
+//! Holds throughout: two builds with different functions never share one, so old and new programs
+//! overlap safely during an upgrade; a program refuses a schema it does not know.
+
+use std::sync::LazyLock;
+
+use windrow_store::error::{Error, Kind, Result};
+
+use crate::db::{Db, with_functions};
+use crate::error::from_driver;
+
+mod embedded {
+    refinery::embed_migrations!("migrations");
+}
+
+const HISTORY: &str = "windrow_schema_history";
+/// The advisory lock that orders those who migrate: "windrow" in ASCII.
+const LOCK: i64 = 0x77_69_6e_64_72_6f_77;
+
+macro_rules! functions {
+    ($($name:literal),* $(,)?) => { &[$(include_str!(concat!("../sql/", $name, ".sql"))),*] };
+}
+
+/// Everything that must be decided under a lock.
+const FUNCTIONS: &[&str] = functions![
+    "kernel/add_returned",
+    "kernel/ready_at",
+    "kernel/move_lines",
+    "kernel/settle_batch",
+    "kernel/settle_batches",
+    "kernel/lock_permits",
+    "kernel/free_permits",
+    "kernel/use_permits",
+    "ingest/finish_chunk",
+    "ingest/seal_file",
+    "ingest/drop_file",
+    "batch/create_batch",
+    "batch/steer_batch",
+    "batch/reprocess",
+    "claim/split_lines",
+    "claim/take_returned",
+    "claim/claim",
+    "claim/lease_lines",
+    "claim/give_back",
+    "claim/release_leases",
+    "claim/set_limit",
+    "record/record",
+    "finalise/close_batch",
+    "finalise/find_unclosed",
+    "sweep/return_lost",
+    "sweep/prune",
+    "sweep/reap",
+];
+
+/// The schema of this build's functions.
+pub(crate) fn functions_schema() -> &'static str {
+    static NAME: LazyLock<String> = LazyLock::new(|| {
+        let mut hasher = blake3::Hasher::new();
+        FUNCTIONS.iter().for_each(|text| {
+            hasher.update(text.as_bytes());
+        });
+        format!("windrow_fn_{}", &hasher.finalize().to_hex()[..12])
+    });
+    &NAME
+}
+
+pub(crate) async fn run(db: &Db) -> Result<()> {
+    const VERB: &str = "migrate";
+    let mut client = db.client(VERB, &"database").await?;
+    let driver = |cause| from_driver(VERB, "database", cause);
+    client
+        .execute("SELECT pg_advisory_lock($1)", &[&LOCK])
+        .await
+        .map_err(driver)?;
+    let mut runner = embedded::migrations::runner();
+    runner.set_migration_table_name(HISTORY);
+    let tables = runner.run_async(&mut **client.as_mut()).await;
+    let functions = match &tables {
+        Ok(_) => install_functions(&client).await.map_err(driver),
+        Err(_) => Ok(()),
+    };
+    client
+        .execute("SELECT pg_advisory_unlock($1)", &[&LOCK])
+        .await
+        .map_err(driver)?;
+    tables.map_err(|cause| Error::new(Kind::Corrupt, VERB, "database").because(cause))?;
+    functions
+}
+
+/// Creates the functions in one transaction, unless this build's schema is there already.
+async fn install_functions(
+    client: &deadpool_postgres::Object,
+) -> Result<(), tokio_postgres::Error> {
+    let schema = functions_schema();
+    let there = client
+        .query_one(
+            "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)",
+            &[&schema],
+        )
+        .await?;
+    if there.get(0) {
+        return Ok(());
+    }
+    let texts: String = FUNCTIONS.iter().map(|text| with_functions(text)).collect();
+    client
+        .batch_execute(&format!("BEGIN; CREATE SCHEMA {schema}; {texts} COMMIT"))
+        .await
+}

@@ -1,0 +1,157 @@
+//! Rows become the contract's types here.
+
+use std::str::FromStr;
+
+use jiff::Timestamp;
+use tokio_postgres::Row;
+use uuid::Uuid;
+use windrow_domain::{
+    BatchId, Counts, FileId, Held, InstanceId, LaneNo, Lease, LeaseId, LineSet, Owner, State,
+    Target,
+};
+use windrow_store::batch::Batch;
+use windrow_store::error::{Error, Kind, Result};
+use windrow_store::ingest::File;
+use windrow_store::member::Member;
+
+/// Reads a stored word or set; `Corrupt` names the column.
+pub(crate) fn read<T: FromStr>(row: &Row, column: &'static str) -> Result<T>
+where
+    T::Err: std::fmt::Display,
+{
+    let text: &str = row.get(column);
+    text.parse().map_err(|cause: T::Err| {
+        Error::new(Kind::Corrupt, "read column", column).because(cause.to_string())
+    })
+}
+
+fn name<T: TryFrom<String>>(row: &Row, column: &'static str) -> Result<T>
+where
+    T::Error: std::fmt::Display,
+{
+    T::try_from(row.get(column)).map_err(|cause| {
+        Error::new(Kind::Corrupt, "read column", column).because(cause.to_string())
+    })
+}
+
+/// A count that is never negative.
+pub(crate) fn count(row: &Row, column: &str) -> u64 {
+    row.get::<_, i64>(column).cast_unsigned()
+}
+
+/// A small count that is never negative.
+pub(crate) fn small(row: &Row, column: &str) -> u32 {
+    row.get::<_, i32>(column).cast_unsigned()
+}
+
+/// A lane's number, of a lane that holds requests.
+pub(crate) fn lane(row: &Row) -> LaneNo {
+    row.get::<_, i16>("lane").cast_unsigned()
+}
+
+pub(crate) fn owner(row: &Row) -> Result<Owner> {
+    name(row, "owner")
+}
+
+pub(crate) fn target(row: &Row) -> Result<Target> {
+    name(row, "target")
+}
+
+pub(crate) fn file(row: &Row) -> Result<File> {
+    Ok(File {
+        id: FileId(row.get("id")),
+        owner: owner(row)?,
+        name: row.get("name"),
+        purpose: row.get("purpose"),
+        state: read(row, "state")?,
+        lines: count(row, "lines"),
+        bytes: count(row, "bytes"),
+        chunks: small(row, "chunks"),
+        created_at: row.get("created_at"),
+        sealed_at: row.get("sealed_at"),
+        expires_at: row.get("expires_at"),
+    })
+}
+
+/// Counts of a lane, or summed; `cursor` is how many lines were ever claimed.
+pub(crate) fn counts(row: &Row) -> Counts {
+    let total = count(row, "total");
+    Counts {
+        total,
+        untouched: total - count(row, "cursor"),
+        returned: count(row, "returned"),
+        leased: count(row, "leased"),
+        completed: count(row, "completed"),
+        failed: count(row, "failed"),
+        not_found: count(row, "not_found"),
+        skipped: count(row, "skipped"),
+    }
+}
+
+pub(crate) fn batch(row: &Row) -> Result<Batch> {
+    let json = |column: &'static str, cause: serde_json::Error| {
+        Error::new(Kind::Corrupt, "read column", column).because(cause)
+    };
+    let errors: Option<&str> = row.get("errors");
+    let state: State = read(row, "state")?;
+    Ok(Batch {
+        id: BatchId(row.get("id")),
+        file: FileId(row.get("file_id")),
+        owner: owner(row)?,
+        endpoint: row.get("endpoint"),
+        state,
+        generation: small(row, "generation"),
+        priority: row.get("priority"),
+        job_type: row.get("job_type"),
+        source_address: row.get("source_address"),
+        metadata: serde_json::from_str(row.get("metadata")).map_err(|e| json("metadata", e))?,
+        created_at: row.get("created_at"),
+        deadline: row.get("deadline"),
+        cancelling_at: row.get("cancelling_at"),
+        finalizing_at: row.get("finalizing_at"),
+        closed_at: row.get("closed_at"),
+        last_error: row.get("last_error"),
+        summary: row.get("summary"),
+        errors: match errors.filter(|_| state == State::Failed) {
+            Some(text) => serde_json::from_str(text).map_err(|e| json("errors", e))?,
+            None => Vec::new(),
+        },
+        counts: counts(row),
+    })
+}
+
+pub(crate) fn lease(row: &Row) -> Result<Lease> {
+    let (id, outstanding): (Uuid, LineSet) = (row.get("id"), read(row, "lines")?);
+    Ok(Lease {
+        held: Held {
+            id: LeaseId(id),
+            token: count(row, "token"),
+            version: small(row, "version"),
+            outstanding,
+        },
+        instance: InstanceId(row.get("instance_id")),
+        batch: BatchId(row.get("batch_id")),
+        file: FileId(row.get("file_id")),
+        lane: lane(row),
+        target: target(row)?,
+        attempts: small(row, "attempts"),
+        crashes: small(row, "crashes"),
+        generation: small(row, "generation"),
+        granted_at: row.get("granted_at"),
+        expires_at: row.get("expires_at"),
+    })
+}
+
+pub(crate) fn member(row: &Row) -> Member {
+    let tombstoned_at: Option<Timestamp> = row.get("tombstoned_at");
+    Member {
+        instance: InstanceId(row.get("instance_id")),
+        service: row.get("service"),
+        host: row.get("host"),
+        pid: u32::try_from(row.get::<_, i64>("pid")).unwrap_or(u32::MAX),
+        metadata: row.get("metadata"),
+        joined_at: row.get("joined_at"),
+        heartbeat_at: row.get("heartbeat_at"),
+        tombstoned_at,
+    }
+}

@@ -1,0 +1,101 @@
+//! Taking back, ending and removing.
+
+use async_trait::async_trait;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+use windrow_domain::BatchId;
+use windrow_domain::batch::Event;
+use windrow_store::Scope;
+use windrow_store::error::{Kind, Result};
+use windrow_store::sweep::{Lost, Pruned, Reaped, Retention, Sweep};
+
+use crate::db::sql;
+use crate::{PostgresStore, rows};
+
+#[async_trait]
+impl Sweep for PostgresStore {
+    async fn return_lost(&self, limit: u32, crashes_max: u32) -> Result<Lost> {
+        let (limit, crashes_max) = (int(limit), int(crashes_max));
+        let params = [
+            (&self.db.now() as _, Type::TIMESTAMPTZ),
+            (&limit as _, Type::INT4),
+            (&crashes_max as _, Type::INT4),
+        ];
+        let found = self
+            .db
+            .rows("return lost", &"leases", sql!("sweep/lost_call"), &params)
+            .await?;
+        let finalizing: Vec<Uuid> = found[0].get("finalizing");
+        Ok(Lost {
+            leases: rows::count(&found[0], "leases"),
+            returned: rows::count(&found[0], "returned"),
+            failed: rows::count(&found[0], "failed"),
+            finalizing: finalizing.into_iter().map(BatchId).collect(),
+        })
+    }
+
+    async fn expire_batches(&self, limit: u32) -> Result<Vec<BatchId>> {
+        const VERB: &str = "expire batches";
+        let params = [
+            (&self.db.now() as _, Type::TIMESTAMPTZ),
+            (&i64::from(limit) as _, Type::INT8),
+        ];
+        let late = self
+            .db
+            .rows(VERB, &"batches", sql!("sweep/find_late"), &params)
+            .await?;
+        let mut expired = Vec::new();
+        for row in late {
+            let batch = BatchId(row.get("id"));
+            match self
+                .steer(VERB, &Scope::All, batch, Event::DeadlinePassed, None)
+                .await
+            {
+                Ok(_) => expired.push(batch),
+                // Somebody cancelled, closed or deleted it in the meantime: nothing to do.
+                Err(error) if matches!(error.kind, Kind::Refused | Kind::Missing) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(expired)
+    }
+
+    async fn prune(&self, retention: Retention, limit: u32) -> Result<Pruned> {
+        let secs = |secs: u64| i64::try_from(secs).unwrap_or(i64::MAX).min(SECS_MAX);
+        let params = [
+            (&self.db.now() as _, Type::TIMESTAMPTZ),
+            (&retention.closed_batch_secs.map(secs) as _, Type::INT8),
+            (&secs(retention.open_file_secs) as _, Type::INT8),
+            (&secs(retention.member_secs) as _, Type::INT8),
+            (&int(limit) as _, Type::INT4),
+        ];
+        let found = self
+            .db
+            .rows("prune", &"database", sql!("sweep/prune_call"), &params)
+            .await?;
+        Ok(Pruned {
+            batches: rows::count(&found[0], "batches"),
+            files: rows::count(&found[0], "files"),
+            members: rows::count(&found[0], "members"),
+        })
+    }
+
+    async fn reap(&self, rows_max: u32) -> Result<Reaped> {
+        let params = [(&int(rows_max.max(1)) as _, Type::INT4)];
+        let found = self
+            .db
+            .rows("reap", &"database", sql!("sweep/reap_call"), &params)
+            .await?;
+        Ok(Reaped {
+            rows: rows::count(&found[0], "rows"),
+            more: found[0].get("more"),
+        })
+    }
+}
+
+/// A retention longer than this is for ever: two thousand years.
+const SECS_MAX: i64 = 2_000 * 365 * 86_400;
+
+fn int(value: u32) -> i32 {
+    i32::try_from(value).unwrap_or(i32::MAX)
+}
