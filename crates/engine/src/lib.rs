@@ -1,1 +1,8 @@
-//! Being filled.
+//! The engine: one service per stage, over any store that keeps the contract.
+//!
+//! Holds throughout: no backend is named here; every queue, retry and buffer has a bound with a
+//! name. Absent on purpose, until their stages are built: execute, record, finalise, sweep.
+
+#![warn(missing_docs)]
+
+pub mod ingest;

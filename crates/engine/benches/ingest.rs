@@ -1,0 +1,148 @@
+//! How fast the parse side is by itself, and how much memory it takes: ingest into a store that
+//! keeps nothing. `cargo bench -p windrow-engine [-- MIB]`
+
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use tokio::io::{AsyncRead, ReadBuf};
+use windrow_domain::{FileId, Owner};
+use windrow_engine::ingest::{Options, ingest};
+use windrow_store::ingest::{Chunk, File, FileState, NewFile, Verdict};
+use windrow_store::{Ingest, Result, Scope};
+
+const LINE_BYTES: usize = 300;
+
+/// Counts and forgets.
+#[derive(Default)]
+struct Nowhere {
+    lines: AtomicU64,
+    bytes: AtomicU64,
+}
+
+#[async_trait]
+impl Ingest for Nowhere {
+    async fn open_file(&self, _: NewFile) -> Result<()> {
+        Ok(())
+    }
+
+    async fn add_lines(&self, _: FileId, chunk: Chunk) -> Result<()> {
+        self.lines.fetch_add(chunk.lines.len() as u64, Ordering::Relaxed);
+        self.bytes.fetch_add(chunk.bytes(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn seal_file(&self, id: FileId, verdict: Verdict) -> Result<File> {
+        assert_eq!(verdict, Verdict::Valid);
+        Ok(File {
+            id,
+            owner: Owner::new("bench").expect("a good name"),
+            name: String::new(),
+            purpose: String::new(),
+            state: FileState::Sealed,
+            lines: self.lines.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            chunks: 0,
+            created_at: Timestamp::UNIX_EPOCH,
+            sealed_at: None,
+            expires_at: None,
+        })
+    }
+
+    async fn drop_file(&self, _: &Scope, _: FileId) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Makes lines as they are read, each with its own id, so that the file is never in memory.
+struct Lines {
+    template: Vec<u8>,
+    digits_at: usize,
+    next: u64,
+    lines: u64,
+    at: usize,
+}
+
+impl Lines {
+    fn new(lines: u64) -> Self {
+        let head = r#"{"custom_id":"request-"#;
+        let mut line = format!(
+            r#"{head}0000000000","method":"POST","url":"/v1/chat/completions","body":{{"model":"gpt-4o-mini","messages":[{{"role":"user","content":""#
+        );
+        let tail = "\"}],\"max_tokens\":100}}\n";
+        while line.len() + tail.len() < LINE_BYTES {
+            line.push(
+                "the quick brown fox jumps over the lazy dog ".as_bytes()[line.len() % 44] as char,
+            );
+        }
+        let template = (line + tail).into_bytes();
+        Self { template, digits_at: head.len(), next: 0, lines, at: 0 }
+    }
+}
+
+impl AsyncRead for Lines {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        while buffer.remaining() > 0 && self.next < self.lines {
+            if self.at == 0 {
+                let digits = format!("{:010}", self.next);
+                let at = self.digits_at;
+                self.template[at..at + 10].copy_from_slice(digits.as_bytes());
+            }
+            let rest = &self.template[self.at..];
+            let taken = rest.len().min(buffer.remaining());
+            buffer.put_slice(&rest[..taken]);
+            self.at += taken;
+            if self.at == self.template.len() {
+                (self.at, self.next) = (0, self.next + 1);
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+fn peak_mib() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = peak.and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse::<f64>().ok());
+    kib.unwrap_or(f64::NAN) / 1024.0
+}
+
+fn main() {
+    let mib = std::env::args().skip(1).find_map(|word| word.parse::<u64>().ok()).unwrap_or(256);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime starts");
+    let lines = (mib << 20) / LINE_BYTES as u64;
+    for _ in 0..5 {
+        let file = NewFile {
+            id: FileId::new(),
+            owner: Owner::new("bench").expect("a good name"),
+            name: "bench.jsonl".to_owned(),
+            purpose: "batch".to_owned(),
+            expires_at: None,
+        };
+        let started = Instant::now();
+        let store = Nowhere::default();
+        let work = ingest(&store, Lines::new(lines), file, Options::default());
+        let done = runtime.block_on(work).expect("nothing fails");
+        assert_eq!(done.file.lines, lines);
+        let secs = started.elapsed().as_secs_f64();
+        #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+        let (bytes, lines) = (done.file.bytes as f64, lines as f64);
+        println!(
+            "{lines} lines of {LINE_BYTES} bytes: {:.0} MB/s, {:.0} lines/s, peak {:.0} MiB",
+            bytes / 1e6 / secs,
+            lines / secs,
+            peak_mib()
+        );
+    }
+}

@@ -1,0 +1,187 @@
+//! Parsing: pieces are judged and gathered into chunks; what is wrong is remembered in line order.
+//!
+//! Holds throughout: no error stops the reading, so that a file's bytes are kept whole and its
+//! author sees all that is wrong at once (the first [`ERRORS_MAX`]).
+
+use std::io;
+
+use bytes::Bytes;
+use windrow_store::ingest::{Chunk, ERRORS_MAX, LineError};
+
+use super::Options;
+use super::chunks::{Chunker, TooManyLanes};
+use super::duplicates::{Duplicate, Duplicates};
+use super::jsonl::{self, Fault};
+use super::split::{Piece, Splitter};
+
+/// Why parsing stopped before the end.
+#[derive(Debug)]
+pub(crate) enum Stopped {
+    /// Nobody takes chunks any more.
+    Unwanted,
+    /// The temporary file failed.
+    Spill(io::Error),
+}
+
+/// What the whole file showed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Report {
+    /// The first errors, in line order; none for a file that may be run.
+    pub(crate) errors: Vec<LineError>,
+    /// How many there are, kept or not.
+    pub(crate) errors_total: u64,
+}
+
+/// Turns blocks into chunks.
+#[derive(Debug)]
+pub(crate) struct Parser {
+    splitter: Splitter,
+    judge: Judge,
+}
+
+impl Parser {
+    pub(crate) fn new(options: Options) -> Self {
+        let splitter = Splitter::new(options.line_bytes_max);
+        let judge = Judge {
+            chunker: Chunker::new(&options),
+            duplicates: Duplicates::new(options.duplicates_bytes_max),
+            report: Report::default(),
+            requests: 0,
+            options,
+        };
+        Self { splitter, judge }
+    }
+
+    /// Lines that were read to their end.
+    pub(crate) fn lines(&self) -> u64 {
+        self.splitter.lines()
+    }
+
+    /// Takes the next block; gives out chunks as they fill.
+    pub(crate) fn push(
+        &mut self,
+        block: Bytes,
+        give: &mut impl FnMut(Chunk) -> Result<(), Stopped>,
+    ) -> Result<(), Stopped> {
+        let judge = &mut self.judge;
+        self.splitter.push(block, &mut |piece| judge.take(piece, give))
+    }
+
+    /// Gives out the last chunk and says what the file is worth.
+    pub(crate) fn finish(
+        self,
+        give: &mut impl FnMut(Chunk) -> Result<(), Stopped>,
+    ) -> Result<Report, Stopped> {
+        let mut judge = self.judge;
+        self.splitter.finish(&mut |piece| judge.take(piece, give))?;
+        judge.chunker.cut().map_or(Ok(()), give)?;
+        judge.verdict()
+    }
+}
+
+#[derive(Debug)]
+struct Judge {
+    options: Options,
+    chunker: Chunker,
+    duplicates: Duplicates,
+    report: Report,
+    requests: u64,
+}
+
+impl Judge {
+    fn take(
+        &mut self,
+        piece: Piece,
+        give: &mut impl FnMut(Chunk) -> Result<(), Stopped>,
+    ) -> Result<(), Stopped> {
+        let full = match piece {
+            // Line 0 sorts before line 1, to which the mark does not belong.
+            Piece::Mark(raw) => self.chunker.add(None, 0, raw),
+            Piece::Line { line, raw } => {
+                let lane = self.lane(line, &raw)?;
+                self.chunker.add(lane, line, raw)
+            }
+            Piece::Part { line, raw, first } => {
+                if first {
+                    self.note(too_long(self.options.line_bytes_max).at(line));
+                }
+                self.chunker.add(None, line, raw)
+            }
+        };
+        full.map_or(Ok(()), give)
+    }
+
+    /// The lane of a request; none for everything else, which is noted unless it is blank.
+    fn lane(&mut self, line: u64, raw: &Bytes) -> Result<Option<u16>, Stopped> {
+        if self.requests > self.options.lines_max || jsonl::is_blank(raw) {
+            return Ok(None);
+        }
+        self.requests += 1;
+        if self.requests > self.options.lines_max {
+            self.note(too_many(self.options.lines_max).at(line));
+            return Ok(None);
+        }
+        let request = match jsonl::read(raw, &self.options) {
+            Ok(request) => request,
+            Err(fault) => {
+                self.note(fault.at(line));
+                return Ok(None);
+            }
+        };
+        self.duplicates.insert(&request.custom_id, line).map_err(Stopped::Spill)?;
+        match self.chunker.lane(&request.target) {
+            Ok(lane) => Ok(Some(lane)),
+            Err(TooManyLanes) => {
+                self.note(too_many_lanes(self.options.lanes_max).at(line));
+                Ok(None)
+            }
+        }
+    }
+
+    fn note(&mut self, error: LineError) {
+        self.report.errors_total += 1;
+        if self.report.errors.len() < ERRORS_MAX {
+            self.report.errors.push(error);
+        }
+    }
+
+    fn verdict(self) -> Result<Report, Stopped> {
+        let mut report = self.report;
+        if self.requests == 0 && report.errors_total == 0 {
+            report.errors_total = 1;
+            report.errors.push(LineError {
+                code: "empty_file".to_owned(),
+                line: None,
+                message: "The file holds no request.".to_owned(),
+                param: None,
+            });
+        }
+        let found = self.duplicates.finish(ERRORS_MAX).map_err(Stopped::Spill)?;
+        report.errors_total += found.total;
+        report.errors.extend(found.kept.into_iter().map(duplicate));
+        // Stable: two errors of one line stay in the order in which they were found.
+        report.errors.sort_by_key(|error| error.line);
+        report.errors.truncate(ERRORS_MAX);
+        Ok(report)
+    }
+}
+
+fn too_long(bytes_max: usize) -> Fault {
+    let message = format!("The line is longer than {bytes_max} bytes.");
+    Fault { code: "line_too_long", message, param: None }
+}
+
+fn too_many(lines_max: u64) -> Fault {
+    let message = format!("The file holds more than {lines_max} requests; the rest was not read.");
+    Fault { code: "too_many_tasks", message, param: None }
+}
+
+fn too_many_lanes(lanes_max: usize) -> Fault {
+    let message = format!("The file names more than {lanes_max} different models or urls.");
+    Fault { code: "too_many_lanes", message, param: Some("body.model") }
+}
+
+fn duplicate(Duplicate { line, first }: Duplicate) -> LineError {
+    let message = format!("`custom_id` is the same as on line {first}.");
+    Fault { code: "duplicate_custom_id", message, param: Some("custom_id") }.at(line)
+}
