@@ -1,1 +1,115 @@
-//! Being filled.
+//! The embedded store: SQLite, in a file or in memory.
+//!
+//! One thread writes and commits once for all calls that wait together ([`writer`]); a few threads
+//! read beside it ([`readers`]). The same file may serve several processes: SQLite's own lock
+//! orders them, and the tokens in the rows say who may write what.
+//!
+//! Holds throughout: lease → returned → lane → batch is the order in which a call touches rows, as
+//! in the other backends, though here one writer at a time makes it a habit and not a need.
+//! Absent on purpose: foreign keys and cascades; rows are reaped in chunks.
+
+mod batch;
+mod claim;
+mod error;
+mod finalise;
+mod fold;
+mod ingest;
+mod inspect;
+mod lease;
+mod member;
+mod open;
+mod permits;
+mod readers;
+mod record;
+mod returned;
+mod row;
+mod schema;
+mod sweep;
+mod tx;
+mod writer;
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+
+use windrow_store::{Capabilities, Result, Store};
+
+pub use open::{Durability, Location, Options};
+
+use readers::Readers;
+use tx::Tx;
+use writer::Writer;
+
+/// A store in an SQLite database. Cheap to clone; the last clone closes it.
+#[derive(Clone)]
+pub struct SqliteStore {
+    writer: Writer,
+    /// None in memory, where only the writer's connection can see the database.
+    readers: Option<Readers>,
+}
+
+/// How well calls share commits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Calls that went through the writer.
+    pub calls: u64,
+    /// Transactions they took.
+    pub commits: u64,
+}
+
+impl SqliteStore {
+    /// Opens the database, creating it when it is not there, and brings its schema up to date.
+    pub async fn open(options: Options) -> Result<Self> {
+        open::open(options).await
+    }
+
+    /// What the writer did since it began.
+    pub fn stats(&self) -> Stats {
+        let tally = &self.writer.tally;
+        Stats {
+            calls: tally.calls.load(Ordering::Relaxed),
+            commits: tally.commits.load(Ordering::Relaxed),
+        }
+    }
+
+    async fn write<T, F>(
+        &self,
+        verb: &'static str,
+        subject: impl fmt::Display,
+        work: F,
+    ) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
+    {
+        self.writer.call(verb, subject.to_string(), work).await
+    }
+
+    async fn read<T, F>(&self, verb: &'static str, subject: impl fmt::Display, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
+    {
+        match &self.readers {
+            Some(readers) => readers.call(verb, subject.to_string(), work).await,
+            None => self.writer.call(verb, subject.to_string(), work).await,
+        }
+    }
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteStore")
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Store for SqliteStore {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            name: "sqlite",
+            writers: false,
+            durable: self.readers.is_some(),
+        }
+    }
+}

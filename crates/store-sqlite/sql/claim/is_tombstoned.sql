@@ -1,0 +1,4 @@
+-- Whether the instance left or was reaped.
+SELECT /* claim/is_tombstoned */ EXISTS (
+    SELECT 1 FROM members WHERE instance_id = ?1 AND tombstoned_at IS NOT NULL
+)

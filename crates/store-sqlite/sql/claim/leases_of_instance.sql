@@ -1,0 +1,6 @@
+-- Every lease of one instance. There are few leases: they are looked through.
+SELECT /* claim/leases_of_instance */ id, token, instance_id, batch_id, lane, file_id, target,
+    attempts, crashes, generation, version, granted, granted_at, expires_at, lines
+FROM leases
+WHERE instance_id = ?1
+ORDER BY id

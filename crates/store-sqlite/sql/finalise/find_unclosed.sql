@@ -1,0 +1,7 @@
+-- Batches that wait to be closed and that nobody is closing; uses batches_finalizing_idx.
+SELECT /* finalise/find_unclosed */ id
+FROM batches
+WHERE finalizing_at IS NOT NULL AND closed_at IS NULL AND deleted_at IS NULL
+    AND (final_until IS NULL OR final_until <= ?1)
+ORDER BY finalizing_at, id
+LIMIT ?2

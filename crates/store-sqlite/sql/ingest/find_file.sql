@@ -1,0 +1,5 @@
+-- A file's row, whatever its state.
+SELECT /* ingest/find_file */ id, owner, name, purpose, state, lines, bytes, chunks, created_at,
+    sealed_at, expires_at
+FROM files
+WHERE id = ?1

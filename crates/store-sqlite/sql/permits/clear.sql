@@ -1,0 +1,2 @@
+-- Forgets who has what of a target.
+DELETE FROM permits /* permits/clear */ WHERE target = ?1

@@ -1,0 +1,2 @@
+-- A row that was taken whole.
+DELETE FROM returned /* returned/delete */ WHERE id = ?1

@@ -1,0 +1,228 @@
+//! Batches: creating, steering and deleting runs, in O(lanes).
+//!
+//! Holds throughout: the domain's `apply` decides every move; a repeat changes nothing.
+
+use async_trait::async_trait;
+use rusqlite::{Row, params};
+use windrow_domain::batch::{Event, apply};
+use windrow_domain::{BatchId, FileId, State};
+use windrow_store::batch::{
+    Batch, Batches, METADATA_PAIRS_MAX, NewBatch, REPROCESS_LINES_MAX, Reprocess, Reprocessed,
+};
+use windrow_store::ingest::FileState;
+use windrow_store::{Error, Kind, Result, Scope};
+
+use crate::tx::{Tx, sql};
+use crate::{SqliteStore, fold, ingest, row};
+
+mod reprocess;
+
+#[async_trait]
+impl Batches for SqliteStore {
+    async fn create_batch(&self, batch: NewBatch) -> Result<Batch> {
+        self.write("create batch", batch.id, move |tx| create(tx, &batch))
+            .await
+    }
+
+    async fn pause_batch(
+        &self,
+        scope: &Scope,
+        batch: BatchId,
+        reason: Option<String>,
+    ) -> Result<Batch> {
+        let scope = scope.clone();
+        self.write("pause batch", batch, move |tx| {
+            steer(tx, &scope, batch, Event::Paused, reason.as_deref())
+        })
+        .await
+    }
+
+    async fn resume_batch(&self, scope: &Scope, batch: BatchId) -> Result<Batch> {
+        let scope = scope.clone();
+        self.write("resume batch", batch, move |tx| {
+            steer(tx, &scope, batch, Event::Resumed, None)
+        })
+        .await
+    }
+
+    async fn cancel_batch(&self, scope: &Scope, batch: BatchId) -> Result<Batch> {
+        let scope = scope.clone();
+        self.write("cancel batch", batch, move |tx| {
+            steer(tx, &scope, batch, Event::Cancelled, None)
+        })
+        .await
+    }
+
+    async fn reprocess(&self, scope: &Scope, step: Reprocess) -> Result<Reprocessed> {
+        if !(1..=REPROCESS_LINES_MAX).contains(&step.lines_max) {
+            let because = format!("lines_max must be 1 to {REPROCESS_LINES_MAX}");
+            return Err(Error::new(Kind::Invalid, "reprocess batch", "lines_max").because(because));
+        }
+        let scope = scope.clone();
+        self.write("reprocess batch", step.batch, move |tx| {
+            reprocess::step(tx, &scope, &step)
+        })
+        .await
+    }
+
+    async fn delete_batch(&self, scope: &Scope, batch: BatchId) -> Result<()> {
+        let scope = scope.clone();
+        self.write("delete batch", batch, move |tx| delete(tx, &scope, batch))
+            .await
+    }
+}
+
+/// Reads the columns of `batch/find`.
+pub(crate) fn read_batch(row: &Row<'_>) -> rusqlite::Result<Batch> {
+    let errors = match row.get_ref(17)? {
+        rusqlite::types::ValueRef::Null => Vec::new(),
+        _ => row::json(row, 17)?,
+    };
+    Ok(Batch {
+        id: BatchId(row::uuid(row, 0)?),
+        file: FileId(row::uuid(row, 1)?),
+        owner: row::name(row, 2)?,
+        endpoint: row.get(3)?,
+        state: row::parsed(row, 4)?,
+        generation: row.get(5)?,
+        priority: row.get(6)?,
+        job_type: row.get(7)?,
+        source_address: row.get(8)?,
+        metadata: row::json(row, 9)?,
+        created_at: row::time(row, 10)?,
+        deadline: row::time_opt(row, 11)?,
+        cancelling_at: row::time_opt(row, 12)?,
+        finalizing_at: row::time_opt(row, 13)?,
+        closed_at: row::time_opt(row, 14)?,
+        last_error: row.get(15)?,
+        summary: row.get(16)?,
+        errors,
+        counts: row::counts(row, 18)?,
+    })
+}
+
+/// A batch that exists for the scope; `Missing` otherwise.
+pub(crate) fn find(tx: &Tx<'_>, scope: &Scope, batch: BatchId) -> Result<Batch> {
+    let of = params![batch.0.into_bytes(), scope.owner()];
+    tx.one(sql!("batch/find"), of, read_batch)?
+        .ok_or_else(|| tx.error(Kind::Missing))
+}
+
+fn create(tx: &Tx<'_>, new: &NewBatch) -> Result<Batch> {
+    if new.metadata.len() > METADATA_PAIRS_MAX {
+        let because = format!("metadata has at most {METADATA_PAIRS_MAX} pairs");
+        return Err(tx.invalid("metadata", because));
+    }
+    if let Some(repeated) = find_repeat(tx, new)? {
+        return find(tx, &Scope::All, repeated);
+    }
+    let file = ingest::find(tx, new.file)?;
+    if file.owner != new.owner {
+        return Err(tx
+            .error(Kind::Missing)
+            .because("the owner has no such file"));
+    }
+    let state = match file.state {
+        FileState::Sealed => State::InProgress,
+        FileState::Invalid => State::Failed,
+        FileState::Open | FileState::Dropped => {
+            return Err(tx.error(Kind::Conflict).because("its file is not sealed"));
+        }
+    };
+    insert(tx, new, state)?;
+    find(tx, &Scope::All, new.id)
+}
+
+/// The batch that this creation repeats, if it does.
+fn find_repeat(tx: &Tx<'_>, new: &NewBatch) -> Result<Option<BatchId>> {
+    let asked = params![
+        new.id.0.into_bytes(),
+        new.owner.as_str(),
+        new.idempotency_key
+    ];
+    let found = tx.all(sql!("batch/find_repeat"), asked, |row| {
+        let (owner, endpoint): (String, String) = (row.get(1)?, row.get(3)?);
+        let deleted: bool = row.get(4)?;
+        let same = owner == new.owner.as_str()
+            && row::uuid(row, 2)? == new.file.0
+            && endpoint == new.endpoint
+            && !deleted;
+        Ok((BatchId(row::uuid(row, 0)?), same))
+    })?;
+    match found.as_slice() {
+        [] => Ok(None),
+        [(id, true)] => Ok(Some(*id)),
+        _ => {
+            let because = "its id or idempotency key was used with other arguments";
+            Err(tx.error(Kind::Conflict).because(because))
+        }
+    }
+}
+
+fn insert(tx: &Tx<'_>, new: &NewBatch, state: State) -> Result<()> {
+    let deadline = new
+        .window_secs
+        .map(|secs| tx.after(secs.saturating_mul(1_000_000)));
+    let (id, file) = (new.id.0.into_bytes(), new.file.0.into_bytes());
+    let batch = params![
+        id,
+        file,
+        new.owner.as_str(),
+        new.endpoint,
+        state.as_str(),
+        new.priority,
+        new.job_type,
+        new.source_address,
+        serde_json::to_string(&new.metadata).expect("metadata is text"),
+        new.idempotency_key,
+        tx.now,
+        deadline,
+        state.is_closed().then_some(tx.now)
+    ];
+    tx.run(sql!("batch/insert"), batch)?;
+    if state == State::Failed {
+        return Ok(());
+    }
+    let due = deadline.unwrap_or(i64::MAX);
+    let lanes = params![id, file, new.owner.as_str(), new.priority, due, tx.now];
+    match tx.run(sql!("batch/insert_lanes"), lanes)? {
+        0 => Err(tx.corrupt("a sealed file has no lanes")),
+        _ => Ok(()),
+    }
+}
+
+/// Pauses, resumes, cancels or expires a batch: its state, then its lanes.
+pub(crate) fn steer(
+    tx: &Tx<'_>,
+    scope: &Scope,
+    id: BatchId,
+    event: Event,
+    reason: Option<&str>,
+) -> Result<Batch> {
+    let from = find(tx, scope, id)?.state;
+    let to = apply(from, event).map_err(|refused| {
+        let kind = tx.error(Kind::Refused);
+        Error::refusal(kind.verb, id, refused)
+    })?;
+    let cancelling_at = (to == State::Cancelling).then_some(tx.now);
+    let moved = params![
+        id.0.into_bytes(),
+        from.as_str(),
+        to.as_str(),
+        reason,
+        cancelling_at
+    ];
+    tx.run(sql!("batch/steer"), moved)?;
+    if to != from {
+        fold::steer(tx, id, to)?;
+    }
+    find(tx, scope, id)
+}
+
+fn delete(tx: &Tx<'_>, scope: &Scope, id: BatchId) -> Result<()> {
+    if !find(tx, scope, id)?.state.is_closed() {
+        return Err(tx.error(Kind::Conflict).because("it is not closed"));
+    }
+    tx.run(sql!("batch/delete"), params![id.0.into_bytes(), tx.now])
+        .map(|_| ())
+}

@@ -1,0 +1,143 @@
+//! Reprocessing: finished lines go back to run again, one bounded step at a time.
+//!
+//! Holds throughout: only results of older generations are taken, so a line that finished again
+//! since the first step is not taken twice; the history of attempts stays.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Params, params};
+use windrow_domain::attempt::Status;
+use windrow_domain::batch::{Event, apply};
+use windrow_domain::{BatchId, LaneNo, LineSet, Phase};
+use windrow_store::batch::{Reprocess, Reprocessed, Select};
+use windrow_store::{Error, Kind, Result, Scope};
+
+use crate::fold::{self, Delta, LaneKey};
+use crate::returned::{self, Bucket};
+use crate::tx::{Tx, sql};
+use crate::{ingest, row};
+
+/// A finished line to run again.
+struct Finished {
+    line: u64,
+    lane: LaneNo,
+    seq: u64,
+    status: usize,
+}
+
+pub(super) fn step(tx: &Tx<'_>, scope: &Scope, step: &Reprocess) -> Result<Reprocessed> {
+    let batch = super::find(tx, scope, step.batch)?;
+    let to = apply(batch.state, Event::Reprocessed)
+        .map_err(|refused| Error::refusal("reprocess batch", batch.id, refused))?;
+    if let Err(gone) = ingest::find(tx, batch.file) {
+        return match gone.kind {
+            Kind::Missing => Err(tx.error(Kind::Conflict).because("its file was dropped")),
+            _ => Err(gone),
+        };
+    }
+    let generation = match step.generation {
+        None => batch.generation + 1,
+        Some(given) if given == batch.generation => given,
+        Some(_) => {
+            return Err(tx
+                .error(Kind::Conflict)
+                .because("a later reprocess has begun"));
+        }
+    };
+    let mut lines = select(tx, step, generation)?;
+    let more = lines.len() > step.lines_max as usize;
+    lines.truncate(step.lines_max as usize);
+    if lines.is_empty() {
+        return Ok(Reprocessed {
+            generation: batch.generation,
+            moved: 0,
+            more: false,
+        });
+    }
+    let (from, to_word) = (batch.state.as_str(), to.as_str());
+    let reopened = params![batch.id.0.into_bytes(), from, to_word, generation];
+    tx.run(sql!("batch/reopen"), reopened)?;
+    put_back(tx, batch.id, &lines, Phase::of(to))?;
+    Ok(Reprocessed {
+        generation,
+        moved: lines.len() as u64,
+        more,
+    })
+}
+
+/// The lines of the step in order, and one more when there are more.
+fn select(tx: &Tx<'_>, step: &Reprocess, generation: u32) -> Result<Vec<Finished>> {
+    let (batch, wanted) = (step.batch.0.into_bytes(), step.lines_max + 1);
+    let mut found = Vec::new();
+    match &step.select {
+        Select::Lines(lines) => {
+            for &(lo, hi) in lines.ranges() {
+                let left = wanted - u32::try_from(found.len()).unwrap_or(wanted);
+                if left == 0 {
+                    break;
+                }
+                let range = params![batch, generation, left, row::int(lo), row::int(hi)];
+                found.extend(read(tx, sql!("batch/results_in_range"), range)?);
+            }
+        }
+        Select::Statuses(statuses) => {
+            for status in Status::ALL
+                .into_iter()
+                .filter(|status| statuses.contains(status))
+            {
+                found.extend(match status {
+                    Status::Completed => {
+                        let all = params![batch, generation, wanted];
+                        read(tx, sql!("batch/results_completed"), all)?
+                    }
+                    Status::Failed | Status::NotFound | Status::Skipped => {
+                        let all = params![batch, generation, wanted, status.code()];
+                        read(tx, sql!("batch/results_unwell"), all)?
+                    }
+                });
+            }
+            found.sort_unstable_by_key(|line| line.line);
+        }
+    }
+    Ok(found)
+}
+
+fn read(tx: &Tx<'_>, sql: &str, params: impl Params) -> Result<Vec<Finished>> {
+    tx.all(sql, params, |row| {
+        let status: i64 = row.get(3)?;
+        Ok(Finished {
+            line: row::count(row, 0)?,
+            lane: row.get(1)?,
+            seq: row::count(row, 2)?,
+            status: usize::try_from(status)
+                .ok()
+                .filter(|code| *code < 4)
+                .ok_or_else(|| row::bad(3, format!("{status} is not the code of a status")))?,
+        })
+    })
+}
+
+fn put_back(tx: &Tx<'_>, batch: BatchId, lines: &[Finished], phase: Phase) -> Result<()> {
+    let mut lanes = BTreeMap::<LaneNo, (Vec<u64>, Delta)>::new();
+    let mut delete = tx.prepare(sql!("batch/delete_result"))?;
+    for line in lines {
+        let gone = params![batch.0.into_bytes(), row::int(line.line)];
+        delete.execute(gone).map_err(|cause| tx.failed(cause))?;
+        let (seqs, delta) = lanes.entry(line.lane).or_default();
+        seqs.push(line.seq);
+        delta.returned += 1;
+        delta.finished[line.status] -= 1;
+    }
+    let bucket = Bucket {
+        attempts: 0,
+        crashes: 0,
+        tranche_max: None,
+        not_before: tx.now,
+    };
+    for (lane, (seqs, delta)) in lanes {
+        let key = LaneKey { batch, lane };
+        returned::add(tx, key, &bucket, &seqs.into_iter().collect::<LineSet>())?;
+        fold::fold(tx, key, &delta, Some(phase), &mut Vec::new())?;
+    }
+    Ok(())
+}

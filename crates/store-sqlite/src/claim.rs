@@ -1,0 +1,293 @@
+//! Claiming: picks a lane in the claim order and leases lines of it to one instance.
+//!
+//! Holds throughout: a claim with an id that exists gives the same tranche again; a tranche holds
+//! exactly the lines that its lease names, or the whole call is undone.
+
+use std::collections::HashSet;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use rusqlite::{Row, params};
+use windrow_domain::lease::TRANCHE_LINES_MAX;
+use windrow_domain::{BatchId, FileId, InstanceId, LeaseId, LineSet, Target};
+use windrow_store::claim::{Claim, Extended, LEASE_MS_MAX, Line, Request, TARGETS_MAX, Tranche};
+use windrow_store::{Error, Kind, Result};
+
+use crate::fold::{self, Delta, Folds, LaneKey};
+use crate::returned::{self, Taken};
+use crate::tx::{Tx, sql};
+use crate::{SqliteStore, lease, permits, row};
+
+#[async_trait]
+impl Claim for SqliteStore {
+    async fn extend_leases(
+        &self,
+        instance: InstanceId,
+        known: Vec<LeaseId>,
+        lease_ms: u64,
+    ) -> Result<Extended> {
+        check_lease_ms("extend leases", lease_ms)?;
+        self.write("extend leases", instance, move |tx| {
+            extend(tx, instance, &known, lease_ms)
+        })
+        .await
+    }
+
+    async fn release_leases(&self, instance: InstanceId, leases: Vec<LeaseId>) -> Result<u64> {
+        self.write("release leases", instance, move |tx| {
+            release(tx, instance, &leases)
+        })
+        .await
+    }
+
+    async fn set_limit(&self, target: &Target, in_flight_max: Option<u32>) -> Result<()> {
+        let target = target.clone();
+        self.write("set limit", target.clone(), move |tx| {
+            permits::set(tx, &target, in_flight_max)
+        })
+        .await
+    }
+}
+
+/// `Invalid`, naming the field, when a lease would be too short or too long.
+pub(crate) fn check_lease_ms(verb: &'static str, lease_ms: u64) -> Result<()> {
+    if (1..=LEASE_MS_MAX).contains(&lease_ms) {
+        return Ok(());
+    }
+    let because = format!("lease_ms must be 1 to {LEASE_MS_MAX}, not {lease_ms}");
+    Err(Error::new(Kind::Invalid, verb, "lease_ms").because(because))
+}
+
+/// `Invalid`, naming the field, when a claim asks for what no claim may have.
+pub(crate) fn check(request: &Request) -> Result<()> {
+    let verb = "lease tranche";
+    check_lease_ms(verb, request.lease_ms)?;
+    let bad = |field: &str, max: usize, given: usize| {
+        let because = format!("{field} must be 1 to {max}, not {given}");
+        Err(Error::new(Kind::Invalid, verb, field).because(because))
+    };
+    if !(1..=TRANCHE_LINES_MAX).contains(&request.lines_max) {
+        return bad(
+            "lines_max",
+            TRANCHE_LINES_MAX as usize,
+            request.lines_max as usize,
+        );
+    }
+    if !(1..=TARGETS_MAX).contains(&request.targets.len()) {
+        return bad("targets", TARGETS_MAX, request.targets.len());
+    }
+    Ok(())
+}
+
+/// Leases one tranche, or finds the one that the same claim leased before.
+pub(crate) fn lease_tranche(
+    tx: &Tx<'_>,
+    instance: InstanceId,
+    request: &Request,
+) -> Result<Option<Tranche>> {
+    if let Some(found) = lease::find(tx, request.lease)? {
+        if found.lease.instance != instance {
+            let because = "another instance has a lease with this id";
+            let taken = Error::new(Kind::Conflict, "lease tranche", request.lease);
+            return Err(taken.because(because));
+        }
+        return read_tranche(tx, found.lease).map(Some);
+    }
+    let id = [instance.0.into_bytes()];
+    if tx.sure(sql!("claim/is_tombstoned"), id, |row| row.get(0))? {
+        return Ok(None);
+    }
+    let mut targets: Vec<&str> = request.targets.iter().map(Target::as_str).collect();
+    targets.sort_unstable();
+    targets.dedup();
+    // Each round either claims, or takes a drained lane or a target at its limit out of the choice.
+    while let Some(lane) = pick(tx, &targets, request.only)? {
+        let allowed = permits::allow(tx, &lane.target, instance, request.lines_max.into())?;
+        if allowed == 0 {
+            targets.retain(|target| *target != lane.target.as_str());
+            continue;
+        }
+        if let Some(tranche) = grant(tx, instance, request, &lane, allowed)? {
+            return Ok(Some(tranche));
+        }
+        fold::fold(tx, lane.key, &Delta::default(), None, &mut Vec::new())?;
+    }
+    Ok(None)
+}
+
+/// A lane to claim from.
+struct Picked {
+    key: LaneKey,
+    target: Target,
+    owner: String,
+    file: FileId,
+    total: u64,
+    cursor: u64,
+    generation: u32,
+}
+
+fn pick(tx: &Tx<'_>, targets: &[&str], only: Option<BatchId>) -> Result<Option<Picked>> {
+    if targets.is_empty() {
+        return Ok(None);
+    }
+    let wanted = serde_json::to_string(targets).expect("names are text");
+    match only {
+        Some(batch) => {
+            let from = params![wanted, tx.now, batch.0.into_bytes()];
+            tx.one(sql!("claim/pick_lane_of_batch"), from, read_picked)
+        }
+        None => tx.one(
+            sql!("claim/pick_lane"),
+            params![wanted, tx.now],
+            read_picked,
+        ),
+    }
+}
+
+fn read_picked(row: &Row<'_>) -> rusqlite::Result<Picked> {
+    Ok(Picked {
+        key: LaneKey {
+            batch: BatchId(row::uuid(row, 0)?),
+            lane: row.get(1)?,
+        },
+        target: row::name(row, 2)?,
+        owner: row.get(3)?,
+        file: FileId(row::uuid(row, 4)?),
+        total: row::count(row, 5)?,
+        cursor: row::count(row, 6)?,
+        generation: row.get(7)?,
+    })
+}
+
+/// Takes lines of the lane, due returned ones first, and writes the lease. None when it has none.
+fn grant(
+    tx: &Tx<'_>,
+    instance: InstanceId,
+    request: &Request,
+    lane: &Picked,
+    allowed: u64,
+) -> Result<Option<Tranche>> {
+    let (taken, delta) = match returned::take(tx, lane.key, allowed)? {
+        Some(taken) => {
+            let n = row::int(taken.lines.len());
+            (
+                taken,
+                Delta {
+                    returned: -n,
+                    leased: n,
+                    ..Delta::default()
+                },
+            )
+        }
+        None => {
+            let n = allowed.min(lane.total - lane.cursor);
+            let lines = LineSet::span(lane.cursor, n);
+            let n = row::int(n);
+            let delta = Delta {
+                cursor: n,
+                leased: n,
+                ..Delta::default()
+            };
+            (
+                Taken {
+                    attempts: 0,
+                    crashes: 0,
+                    lines,
+                },
+                delta,
+            )
+        }
+    };
+    if taken.lines.is_empty() {
+        return Ok(None);
+    }
+    let n = taken.lines.len();
+    let token: i64 = tx.sure(sql!("claim/next_token"), [], |row| row.get(0))?;
+    let new = params![
+        request.lease.0.into_bytes(),
+        token,
+        instance.0.into_bytes(),
+        lane.key.batch.0.into_bytes(),
+        lane.key.lane,
+        lane.file.0.into_bytes(),
+        lane.target.as_str(),
+        lane.owner,
+        taken.attempts,
+        taken.crashes,
+        lane.generation,
+        row::int(n),
+        tx.now,
+        tx.after(request.lease_ms * 1000),
+        taken.lines.to_string()
+    ];
+    tx.run(sql!("claim/insert_lease"), new)?;
+    permits::spend(tx, &lane.target, instance, n)?;
+    fold::fold(tx, lane.key, &delta, None, &mut Vec::new())?;
+    let granted = lease::find(tx, request.lease)?;
+    let granted = granted.ok_or_else(|| tx.corrupt("a lease vanished while it was granted"))?;
+    read_tranche(tx, granted.lease).map(Some)
+}
+
+/// Reads the lines that the lease names.
+fn read_tranche(tx: &Tx<'_>, lease: windrow_domain::Lease) -> Result<Tranche> {
+    let outstanding = &lease.held.outstanding;
+    let expected = outstanding.len();
+    let mut lines = Vec::with_capacity(usize::try_from(expected).unwrap_or(0));
+    let mut statement = tx.prepare(sql!("claim/read_lines"))?;
+    let file = lease.file.0.into_bytes();
+    for &(lo, hi) in outstanding.ranges() {
+        let range = params![file, lease.lane, row::int(lo), row::int(hi)];
+        let mut rows = statement.query(range).map_err(|cause| tx.failed(cause))?;
+        while let Some(row) = rows.next().map_err(|cause| tx.failed(cause))? {
+            lines.push(read_line(row).map_err(|cause| tx.failed(cause))?);
+        }
+    }
+    if lines.len() as u64 != expected {
+        let because = format!("{} of {expected} leased lines are stored", lines.len());
+        return Err(tx.corrupt(because));
+    }
+    Ok(Tranche { lease, lines })
+}
+
+fn read_line(row: &Row<'_>) -> rusqlite::Result<Line> {
+    let raw = Bytes::copy_from_slice(row.get_ref(2)?.as_blob()?);
+    Ok(Line {
+        seq: row::count(row, 0)?,
+        line: row::count(row, 1)?,
+        raw,
+    })
+}
+
+fn extend(tx: &Tx<'_>, instance: InstanceId, known: &[LeaseId], lease_ms: u64) -> Result<Extended> {
+    let mut reply = Extended::default();
+    let until = tx.after(lease_ms * 1000);
+    let named: HashSet<LeaseId> = known.iter().copied().collect();
+    for id in known {
+        let lease = params![id.0.into_bytes(), instance.0.into_bytes(), until];
+        match tx.run(sql!("claim/extend_lease"), lease)? {
+            0 => reply.lost.push(*id),
+            _ => reply.extended.push(*id),
+        }
+    }
+    let mut folds = Folds::default();
+    for row in lease::of_instance(tx, instance)? {
+        if !named.contains(&row.lease.held.id) {
+            lease::release(tx, &row, &mut folds)?;
+            reply.released.push(row.lease.held.id);
+        }
+    }
+    folds.write(tx)?;
+    Ok(reply)
+}
+
+fn release(tx: &Tx<'_>, instance: InstanceId, leases: &[LeaseId]) -> Result<u64> {
+    let (mut folds, mut lines) = (Folds::default(), 0);
+    for id in leases {
+        let found = lease::find(tx, *id)?;
+        if let Some(row) = found.filter(|row| row.lease.instance == instance) {
+            lines += lease::release(tx, &row, &mut folds)?;
+        }
+    }
+    folds.write(tx)?;
+    Ok(lines)
+}

@@ -1,0 +1,135 @@
+//! Finalising: one instance takes the right to close a batch, and closes it.
+//!
+//! Holds throughout: a finalisation's token is never given twice, so an old one never matches.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use rusqlite::params;
+use windrow_domain::batch::{Event, Refused, apply};
+use windrow_domain::{BatchId, InstanceId, State};
+use windrow_store::batch::Batch;
+use windrow_store::finalise::{Finalisation, Finalise, Rows};
+use windrow_store::{Error, Kind, Result, Scope};
+
+use crate::tx::{Tx, sql};
+use crate::{SqliteStore, batch, claim, fold, row};
+
+#[async_trait]
+impl Finalise for SqliteStore {
+    async fn take_finalisation(
+        &self,
+        batch: BatchId,
+        instance: InstanceId,
+        lease_ms: u64,
+    ) -> Result<Finalisation> {
+        claim::check_lease_ms("take finalisation", lease_ms)?;
+        self.write("take finalisation", batch, move |tx| {
+            take(tx, batch, instance, lease_ms)
+        })
+        .await
+    }
+
+    async fn close_batch(&self, held: &Finalisation, rows: Rows, summary: &str) -> Result<Batch> {
+        let (held, summary) = (held.clone(), summary.to_owned());
+        self.write("close batch", held.batch, move |tx| {
+            close(tx, &held, rows, &summary)
+        })
+        .await
+    }
+
+    async fn find_unclosed(&self, limit: u32) -> Result<Vec<BatchId>> {
+        self.write("find unclosed", "batches", move |tx| {
+            find_unclosed(tx, limit)
+        })
+        .await
+    }
+}
+
+/// Who has the right to close a batch.
+#[derive(Default)]
+struct Holder {
+    token: Option<i64>,
+    by: Option<[u8; 16]>,
+    until: Option<i64>,
+}
+
+fn holder(tx: &Tx<'_>, batch: BatchId) -> Result<Holder> {
+    tx.sure(sql!("finalise/holder"), [batch.0.into_bytes()], |row| {
+        Ok(Holder {
+            token: row.get(0)?,
+            by: row.get(1)?,
+            until: row.get(2)?,
+        })
+    })
+}
+
+fn take(tx: &Tx<'_>, id: BatchId, instance: InstanceId, lease_ms: u64) -> Result<Finalisation> {
+    let batch = batch::find(tx, &Scope::All, id)?;
+    let State::Finalizing(ending) = batch.state else {
+        let refused = Refused {
+            from: batch.state,
+            event: Event::Closed,
+        };
+        return Err(Error::refusal("take finalisation", id, refused));
+    };
+    let (by, holder) = (instance.0.into_bytes(), holder(tx, id)?);
+    let token = match holder.token {
+        Some(token) if holder.by == Some(by) => token,
+        Some(_) if holder.until.is_some_and(|until| until > tx.now) => {
+            return Err(tx
+                .error(Kind::Contended)
+                .because("another instance is closing it"));
+        }
+        _ => tx.sure(sql!("claim/next_token"), [], |row| row.get(0))?,
+    };
+    let until = tx.after(lease_ms * 1000);
+    tx.run(
+        sql!("finalise/take"),
+        params![id.0.into_bytes(), token, by, until],
+    )?;
+    Ok(Finalisation {
+        batch: id,
+        instance,
+        token: u64::try_from(token).map_err(|cause| tx.corrupt(cause))?,
+        generation: batch.generation,
+        ending,
+        counts: batch.counts,
+        expires_at: Timestamp::from_microsecond(until).map_err(|cause| tx.corrupt(cause))?,
+    })
+}
+
+fn close(tx: &Tx<'_>, held: &Finalisation, rows: Rows, summary: &str) -> Result<Batch> {
+    let batch = batch::find(tx, &Scope::All, held.batch)?;
+    let (holder, token) = (holder(tx, held.batch)?, row::int(held.token));
+    let mine = holder.token == Some(token) && holder.by == Some(held.instance.0.into_bytes());
+    if !mine || batch.generation != held.generation {
+        return Err(tx.error(Kind::LeaseLost));
+    }
+    if batch.state.is_closed() {
+        return Ok(batch);
+    }
+    if !rows.equal(&batch.counts) {
+        let because = format!("{rows:?} were read, the counts are {:?}", batch.counts);
+        return Err(tx.error(Kind::Conflict).because(because));
+    }
+    let to = apply(batch.state, Event::Closed)
+        .map_err(|refused| Error::refusal("close batch", batch.id, refused))?;
+    let closed = params![
+        batch.id.0.into_bytes(),
+        token,
+        batch.generation,
+        to.as_str(),
+        tx.now,
+        summary
+    ];
+    tx.run(sql!("finalise/close"), closed)?;
+    batch::find(tx, &Scope::All, batch.id)
+}
+
+fn find_unclosed(tx: &Tx<'_>, limit: u32) -> Result<Vec<BatchId>> {
+    let read = |row: &rusqlite::Row<'_>| row::uuid(row, 0).map(BatchId);
+    for missed in tx.all(sql!("finalise/find_missed"), [limit], read)? {
+        fold::flip(tx, missed)?;
+    }
+    tx.all(sql!("finalise/find_unclosed"), params![tx.now, limit], read)
+}

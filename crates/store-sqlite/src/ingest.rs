@@ -1,0 +1,294 @@
+//! Ingest: chunks of judged lines become templates; sealing fixes the file.
+//!
+//! Holds throughout: a chunk's lines, its span row and the counters are written by one call, so a
+//! crash leaves whole chunks only, and the counters of a lane are always exact.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use async_trait::async_trait;
+use rusqlite::{Row, params};
+use windrow_domain::lane::LANES_MAX;
+use windrow_domain::{FileId, Target};
+use windrow_store::ingest::{
+    CHUNK_LINES_MAX, Chunk, ERRORS_MAX, File, FileState, Ingest, NewFile, NewLane, Span, Verdict,
+};
+use windrow_store::{Kind, Result, Scope};
+
+use crate::SqliteStore;
+use crate::row::{self, NO_LANE, lane_int};
+use crate::tx::{Tx, sql};
+
+#[async_trait]
+impl Ingest for SqliteStore {
+    async fn open_file(&self, file: NewFile) -> Result<()> {
+        self.write("open file", file.id, move |tx| open(tx, &file))
+            .await
+    }
+
+    async fn add_lines(&self, file: FileId, chunk: Chunk) -> Result<()> {
+        self.write("add lines", file, move |tx| add_lines(tx, file, &chunk))
+            .await
+    }
+
+    async fn seal_file(&self, file: FileId, verdict: Verdict) -> Result<File> {
+        self.write("seal file", file, move |tx| seal(tx, file, verdict))
+            .await
+    }
+
+    async fn drop_file(&self, scope: &Scope, file: FileId) -> Result<()> {
+        let scope = scope.clone();
+        self.write("drop file", file, move |tx| drop_file(tx, &scope, file))
+            .await
+    }
+}
+
+/// Reads the columns of `ingest/find_file`.
+pub(crate) fn read_file(row: &Row<'_>) -> rusqlite::Result<File> {
+    Ok(File {
+        id: FileId(row::uuid(row, 0)?),
+        owner: row::name(row, 1)?,
+        name: row.get(2)?,
+        purpose: row.get(3)?,
+        state: row::parsed(row, 4)?,
+        lines: row::count(row, 5)?,
+        bytes: row::count(row, 6)?,
+        chunks: row.get(7)?,
+        created_at: row::time(row, 8)?,
+        sealed_at: row::time_opt(row, 9)?,
+        expires_at: row::time_opt(row, 10)?,
+    })
+}
+
+/// A file in any state but dropped; `Missing` otherwise.
+pub(crate) fn find(tx: &Tx<'_>, file: FileId) -> Result<File> {
+    let found = tx.one(sql!("ingest/find_file"), [file.0.into_bytes()], read_file)?;
+    let found = found.filter(|file| file.state != FileState::Dropped);
+    found.ok_or_else(|| tx.error(Kind::Missing))
+}
+
+/// Whether a batch that is not closed uses the file.
+pub(crate) fn is_needed(tx: &Tx<'_>, file: FileId) -> Result<bool> {
+    tx.sure(sql!("ingest/is_needed"), [file.0.into_bytes()], |row| {
+        row.get(0)
+    })
+}
+
+fn open(tx: &Tx<'_>, file: &NewFile) -> Result<()> {
+    let id = file.id.0.into_bytes();
+    if let Some(found) = tx.one(sql!("ingest/find_file"), [id], read_file)? {
+        return match found.state == FileState::Open && found.owner == file.owner {
+            true => Ok(()),
+            false => Err(tx
+                .error(Kind::Conflict)
+                .because("a file with this id exists already")),
+        };
+    }
+    let expires_at = file.expires_at.map(|at| at.as_microsecond());
+    let owner = file.owner.as_str();
+    let new = params![id, owner, file.name, file.purpose, tx.now, expires_at];
+    tx.run(sql!("ingest/insert_file"), new).map(|_| ())
+}
+
+/// A lane while its file is written.
+struct Growing {
+    target: Option<Target>,
+    lines: u64,
+    changed: bool,
+}
+
+type Lanes = BTreeMap<i64, Growing>;
+
+fn add_lines(tx: &Tx<'_>, file: FileId, chunk: &Chunk) -> Result<()> {
+    let id = file.0.into_bytes();
+    let found = find(tx, file)?;
+    if tx.sure(sql!("ingest/has_chunk"), params![id, chunk.no], |row| {
+        row.get(0)
+    })? {
+        return Ok(());
+    }
+    if found.state != FileState::Open {
+        return Err(tx.error(Kind::Conflict).because("the file is sealed"));
+    }
+    if chunk.no != found.chunks {
+        let because = format!("chunk {} came, chunk {} is next", chunk.no, found.chunks);
+        return Err(tx.error(Kind::Conflict).because(because));
+    }
+    if chunk.lines.len() > CHUNK_LINES_MAX {
+        return Err(tx.invalid(
+            "lines",
+            format!("a chunk has at most {CHUNK_LINES_MAX} lines"),
+        ));
+    }
+    let spans = chunk.spans().map_err(|lane| {
+        tx.invalid(
+            "lines",
+            format!("the numbers of lane {} are not dense", lane_int(lane)),
+        )
+    })?;
+    let mut lanes = growing(tx, file)?;
+    add_lanes(tx, &mut lanes, &chunk.lanes)?;
+    let requests = grow(tx, &mut lanes, &spans)?;
+    insert_templates(tx, file, chunk)?;
+    for (lane, growing) in lanes.iter().filter(|(_, growing)| growing.changed) {
+        let target = growing.target.as_ref().map(Target::as_str);
+        tx.run(
+            sql!("ingest/put_lane"),
+            params![id, lane, target, row::int(growing.lines)],
+        )?;
+    }
+    let bytes = row::int(chunk.bytes());
+    tx.run(
+        sql!("ingest/insert_chunk"),
+        params![id, chunk.no, bytes, spans_text(&spans)],
+    )?;
+    let counted = params![id, chunk.no, row::int(requests), bytes, tx.now];
+    match tx.run(sql!("ingest/grow_file"), counted)? {
+        1 => Ok(()),
+        _ => Err(tx.corrupt("a file changed while its writer held the database")),
+    }
+}
+
+fn growing(tx: &Tx<'_>, file: FileId) -> Result<Lanes> {
+    let lanes = tx.all(sql!("ingest/file_lanes"), [file.0.into_bytes()], |row| {
+        let target = match row.get_ref(1)? {
+            rusqlite::types::ValueRef::Null => None,
+            _ => Some(row::name(row, 1)?),
+        };
+        Ok((
+            row.get(0)?,
+            Growing {
+                target,
+                lines: row::count(row, 2)?,
+                changed: false,
+            },
+        ))
+    })?;
+    Ok(lanes.into_iter().collect())
+}
+
+fn add_lanes(tx: &Tx<'_>, lanes: &mut Lanes, new: &[NewLane]) -> Result<()> {
+    for lane in new {
+        if usize::from(lane.lane) >= LANES_MAX {
+            return Err(tx.invalid("lanes", format!("a file has at most {LANES_MAX} targets")));
+        }
+        let next = lanes.keys().filter(|no| **no != NO_LANE).count();
+        if usize::from(lane.lane) != next {
+            return Err(tx.invalid("lanes", format!("lane {} came, {next} is next", lane.lane)));
+        }
+        let target = Some(lane.target.clone());
+        lanes.insert(
+            lane.lane.into(),
+            Growing {
+                target,
+                lines: 0,
+                changed: true,
+            },
+        );
+    }
+    Ok(())
+}
+
+/// Counts the spans; gives how many of their pieces are requests.
+fn grow(tx: &Tx<'_>, lanes: &mut Lanes, spans: &[Span]) -> Result<u64> {
+    let mut requests = 0;
+    for span in spans {
+        let no = lane_int(span.lane);
+        if no == NO_LANE {
+            lanes.entry(no).or_insert(Growing {
+                target: None,
+                lines: 0,
+                changed: true,
+            });
+        }
+        let Some(lane) = lanes.get_mut(&no) else {
+            return Err(tx.invalid("lanes", format!("lane {no} has no target")));
+        };
+        if lane.lines != span.first {
+            let because = format!("lane {no} has {} lines, {} came", lane.lines, span.first);
+            return Err(tx.error(Kind::Conflict).because(because));
+        }
+        lane.lines += span.count;
+        lane.changed = true;
+        requests += if no == NO_LANE { 0 } else { span.count };
+    }
+    Ok(requests)
+}
+
+fn insert_templates(tx: &Tx<'_>, file: FileId, chunk: &Chunk) -> Result<()> {
+    let mut statement = tx.prepare(sql!("ingest/insert_template"))?;
+    let id = file.0.into_bytes();
+    for line in &chunk.lines {
+        let lane = lane_int(line.lane);
+        let new = params![
+            id,
+            lane,
+            row::int(line.seq),
+            row::int(line.line),
+            &line.raw[..]
+        ];
+        statement.execute(new).map_err(|cause| tx.failed(cause))?;
+    }
+    Ok(())
+}
+
+/// `lane:first-last;…`, with -1 for no lane.
+fn spans_text(spans: &[Span]) -> String {
+    let mut text = String::new();
+    for span in spans {
+        let semicolon = if text.is_empty() { "" } else { ";" };
+        let (lane, last) = (lane_int(span.lane), span.first + span.count - 1);
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{semicolon}{lane}:{}-{last}", span.first);
+    }
+    text
+}
+
+fn seal(tx: &Tx<'_>, file: FileId, verdict: Verdict) -> Result<File> {
+    let found = find(tx, file)?;
+    let state = match &verdict {
+        Verdict::Valid => FileState::Sealed,
+        Verdict::Invalid(_) => FileState::Invalid,
+    };
+    if found.state != FileState::Open {
+        return match found.state == state {
+            true => Ok(found),
+            false => Err(tx
+                .error(Kind::Conflict)
+                .because("it was sealed with another verdict")),
+        };
+    }
+    let errors = match verdict {
+        Verdict::Valid if found.lines == 0 => {
+            return Err(tx.invalid("verdict", "a file without a request cannot be valid"));
+        }
+        Verdict::Valid => None,
+        Verdict::Invalid(mut errors) => {
+            errors.truncate(ERRORS_MAX);
+            Some(serde_json::to_string(&errors).expect("errors are plain values"))
+        }
+    };
+    let sealed = params![file.0.into_bytes(), state.as_str(), errors, tx.now];
+    tx.run(sql!("ingest/seal_file"), sealed)?;
+    find(tx, file)
+}
+
+fn drop_file(tx: &Tx<'_>, scope: &Scope, file: FileId) -> Result<()> {
+    let found = find(tx, file)?;
+    if scope
+        .owner()
+        .is_some_and(|owner| owner != found.owner.as_str())
+    {
+        return Err(tx.error(Kind::Missing));
+    }
+    if is_needed(tx, file)? {
+        return Err(tx
+            .error(Kind::Conflict)
+            .because("a batch that is not closed needs it"));
+    }
+    tx.run(
+        sql!("ingest/drop_file"),
+        params![file.0.into_bytes(), tx.now],
+    )
+    .map(|_| ())
+}

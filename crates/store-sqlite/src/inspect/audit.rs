@@ -1,0 +1,70 @@
+//! Everything known about a batch's lines, from the rows themselves.
+
+use std::collections::BTreeMap;
+
+use rusqlite::params;
+use windrow_domain::{BatchId, LaneNo, LineSet};
+use windrow_store::inspect::{BatchAudit, LaneAudit};
+use windrow_store::{Result, Scope};
+
+use crate::tx::{Tx, sql};
+use crate::{batch, fold, row};
+
+pub(super) fn read(tx: &Tx<'_>, id: BatchId) -> Result<BatchAudit> {
+    let state = batch::find(tx, &Scope::All, id)?.state;
+    let mut returned = sets(tx, sql!("inspect/audit_returned"), id)?;
+    let mut leased = sets(tx, sql!("inspect/audit_leased"), id)?;
+    let mut finished = finished(tx, id)?;
+    let lanes = fold::lanes(tx, id)?;
+    let audits = lanes.into_iter().map(|lane| {
+        let no = lane.key.lane;
+        let seqs = finished.remove(&no).unwrap_or_default();
+        LaneAudit {
+            lane: no,
+            phase: lane.phase,
+            cursor: lane.cursor,
+            counts: lane.counts,
+            returned: returned.remove(&no).unwrap_or_default(),
+            leased: leased.remove(&no).unwrap_or_default(),
+            results: seqs.iter().map(|seqs| seqs.len() as u64).sum(),
+            finished: seqs.map(|seqs| seqs.into_iter().collect()),
+        }
+    });
+    let lanes = audits.collect();
+    // A row of a lane that the batch does not have would be a line in no place at all.
+    if !(returned.is_empty() && leased.is_empty() && finished.is_empty()) {
+        return Err(tx.corrupt("lines are in lanes that the batch does not have"));
+    }
+    Ok(BatchAudit { state, lanes })
+}
+
+fn sets(tx: &Tx<'_>, sql: &str, id: BatchId) -> Result<BTreeMap<LaneNo, Vec<LineSet>>> {
+    let rows: Vec<(LaneNo, LineSet)> = tx.all(sql, params![id.0.into_bytes()], |row| {
+        Ok((row.get(0)?, row::parsed(row, 1)?))
+    })?;
+    let mut lanes = BTreeMap::<LaneNo, Vec<LineSet>>::new();
+    for (lane, set) in rows {
+        lanes.entry(lane).or_default().push(set);
+    }
+    Ok(lanes)
+}
+
+/// The `seq` of each result, by lane and status.
+fn finished(tx: &Tx<'_>, id: BatchId) -> Result<BTreeMap<LaneNo, [Vec<u64>; 4]>> {
+    let rows: Vec<(LaneNo, u64, usize)> = tx.all(
+        sql!("inspect/audit_finished"),
+        params![id.0.into_bytes()],
+        |row| {
+            let status: u16 = row.get(2)?;
+            Ok((row.get(0)?, row::count(row, 1)?, usize::from(status)))
+        },
+    )?;
+    let mut lanes = BTreeMap::<LaneNo, [Vec<u64>; 4]>::new();
+    for (lane, seq, status) in rows {
+        let by_status = lanes.entry(lane).or_default().get_mut(status);
+        by_status
+            .ok_or_else(|| tx.corrupt("a result has no known status"))?
+            .push(seq);
+    }
+    Ok(lanes)
+}

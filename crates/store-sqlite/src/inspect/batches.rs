@@ -1,0 +1,82 @@
+//! Batches, their lanes and the history of their lines.
+
+use rusqlite::{params, params_from_iter};
+use uuid::Uuid;
+use windrow_domain::BatchId;
+use windrow_store::batch::Batch;
+use windrow_store::inspect::{Attempt, BatchesQuery, Binding, Cursor, LaneStatus, Page};
+use windrow_store::{Result, Scope};
+
+use super::Where;
+use crate::tx::{Tx, sql};
+use crate::{batch, row};
+
+/// The columns of `batch/find`, for a page of batches that is chosen before its lanes are summed.
+const COLUMNS: &str = "b.id, b.file_id, b.owner, b.endpoint, b.state, b.generation, b.priority, \
+     b.job_type, b.source_address, b.metadata, b.created_at, b.deadline, b.cancelling_at, \
+     b.finalizing_at, b.closed_at, b.last_error, b.summary, \
+     CASE b.state WHEN 'failed' THEN (SELECT f.errors FROM files AS f WHERE f.id = b.file_id) END, \
+     ifnull(sum(l.total), 0), ifnull(sum(l.cursor), 0), ifnull(sum(l.returned), 0), \
+     ifnull(sum(l.leased), 0), ifnull(sum(l.completed), 0), ifnull(sum(l.failed), 0), \
+     ifnull(sum(l.not_found), 0), ifnull(sum(l.skipped), 0)";
+
+pub(super) fn page(tx: &Tx<'_>, scope: &Scope, query: &BatchesQuery) -> Result<Page<Batch>> {
+    let filters = (&query.states, &query.job_type, query.from, query.to);
+    let binding = Binding::new("batches", scope, &filters);
+    let after: Option<(i64, Uuid)> = Cursor::open(&binding, query.after.as_deref())?;
+    let mut filter = Where::default();
+    filter.maybe("owner = ?", scope.owner().map(str::to_owned));
+    filter.maybe("job_type = ?", query.job_type.clone());
+    filter.any(
+        "state",
+        query.states.iter().map(|state| state.as_str()).collect(),
+    );
+    filter.maybe("created_at >= ?", query.from.map(|at| at.as_microsecond()));
+    filter.maybe("created_at < ?", query.to.map(|at| at.as_microsecond()));
+    if let Some((at, id)) = after {
+        filter.and(
+            "(created_at, id) < (?, ?)",
+            vec![Box::new(at), Box::new(id.into_bytes())],
+        );
+    }
+    let text = format!(
+        "SELECT /* inspect/batches */ {COLUMNS} FROM (SELECT * FROM batches \
+         WHERE deleted_at IS NULL{} ORDER BY created_at DESC, id DESC LIMIT {}) AS b \
+         LEFT JOIN batch_lanes AS l ON l.batch_id = b.id \
+         GROUP BY b.id ORDER BY b.created_at DESC, b.id DESC",
+        filter.text,
+        query.limit + 1
+    );
+    let rows = tx.all(&text, params_from_iter(filter.values), batch::read_batch)?;
+    Ok(super::page(rows, query.limit, &binding, |batch| {
+        (batch.created_at.as_microsecond(), batch.id.0)
+    }))
+}
+
+pub(super) fn lanes(tx: &Tx<'_>, scope: &Scope, id: BatchId) -> Result<Vec<LaneStatus>> {
+    batch::find(tx, scope, id)?;
+    tx.all(sql!("inspect/lanes"), [id.0.into_bytes()], |row| {
+        Ok(LaneStatus {
+            lane: row.get(0)?,
+            target: row::name(row, 1)?,
+            phase: row::parsed(row, 2)?,
+            counts: row::counts(row, 3)?,
+        })
+    })
+}
+
+pub(super) fn attempts(tx: &Tx<'_>, scope: &Scope, id: BatchId, line: u64) -> Result<Vec<Attempt>> {
+    batch::find(tx, scope, id)?;
+    let of = params![id.0.into_bytes(), row::int(line)];
+    tx.all(sql!("inspect/attempts"), of, |row| {
+        Ok(Attempt {
+            generation: row.get(0)?,
+            attempt: row.get(1)?,
+            class: row::parsed(row, 2)?,
+            error_code: row.get(3)?,
+            error: row.get(4)?,
+            not_before: row::time(row, 5)?,
+            created_at: row::time(row, 6)?,
+        })
+    })
+}

@@ -1,0 +1,125 @@
+//! Finished lines, in `(batch, line)` order.
+
+use bytes::Bytes;
+use rusqlite::{Row, params_from_iter};
+use uuid::Uuid;
+use windrow_domain::BatchId;
+use windrow_domain::attempt::Status;
+use windrow_store::inspect::{Binding, Cursor, FinishedLine, FinishedQuery, Page};
+use windrow_store::record::Finished;
+use windrow_store::{Result, Scope};
+
+use super::Where;
+use crate::row;
+use crate::tx::Tx;
+
+/// Where a page ended.
+type Key = (Uuid, u64);
+
+pub(super) fn page(
+    tx: &Tx<'_>,
+    scope: &Scope,
+    query: &FinishedQuery,
+) -> Result<Page<FinishedLine>> {
+    let filters = (
+        query.batch,
+        &query.statuses,
+        &query.job_type,
+        query.from,
+        query.to,
+    );
+    let binding = Binding::new("finished", scope, &filters);
+    let after: Option<Key> = Cursor::open(&binding, query.after.as_deref())?;
+    if let Some(batch) = query.batch {
+        crate::batch::find(tx, scope, batch)?;
+    }
+    let unwell = !query.statuses.is_empty() && !query.statuses.contains(&Status::Completed);
+    let mut rows = Vec::new();
+    if unwell {
+        // Each status has its own run of results_unwell_idx; a page merges the runs.
+        for status in Status::ALL
+            .into_iter()
+            .filter(|status| query.statuses.contains(status))
+        {
+            rows.extend(read(tx, scope, query, after, &[status])?);
+        }
+        rows.sort_by_key(|line| (line.batch, line.result.line));
+    } else {
+        rows = read(tx, scope, query, after, &query.statuses)?;
+    }
+    Ok(super::page(rows, query.limit, &binding, |line| {
+        (line.batch.0, line.result.line)
+    }))
+}
+
+fn read(
+    tx: &Tx<'_>,
+    scope: &Scope,
+    query: &FinishedQuery,
+    after: Option<Key>,
+    statuses: &[Status],
+) -> Result<Vec<FinishedLine>> {
+    let mut filter = Where::default();
+    filter.maybe("b.owner = ?", scope.owner().map(str::to_owned));
+    filter.maybe("b.id = ?", query.batch.map(|batch| batch.0.into_bytes()));
+    filter.maybe("b.job_type = ?", query.job_type.clone());
+    filter.maybe(
+        "r.created_at >= ?",
+        query.from.map(|at| at.as_microsecond()),
+    );
+    filter.maybe("r.created_at < ?", query.to.map(|at| at.as_microsecond()));
+    match statuses {
+        [] => {}
+        [Status::Completed] => filter.and("r.status = 0", Vec::new()),
+        [one] => filter.and("r.status <> 0 AND r.status = ?", vec![Box::new(one.code())]),
+        several => filter.any(
+            "r.status",
+            several.iter().map(|status| status.code()).collect(),
+        ),
+    }
+    if let Some((batch, line)) = after {
+        let (id, line) = (batch.into_bytes(), row::int(line));
+        filter.and("b.id >= ?", vec![Box::new(id)]);
+        filter.and(
+            "(r.batch_id, r.line) > (?, ?)",
+            vec![Box::new(id), Box::new(line)],
+        );
+    }
+    let bodies = if query.bodies {
+        "r.response, r.normalised"
+    } else {
+        "NULL, NULL"
+    };
+    let text = format!(
+        "SELECT /* inspect/finished */ r.batch_id, r.lane, r.created_at, r.generation, r.seq, \
+         r.line, r.status, r.attempts, r.custom_id, r.http_status, r.shaped, r.error_code, \
+         r.error, {bodies} FROM batches AS b CROSS JOIN results AS r ON r.batch_id = b.id \
+         WHERE b.deleted_at IS NULL{} ORDER BY b.id, r.line LIMIT {}",
+        filter.text,
+        query.limit + 1
+    );
+    tx.all(&text, params_from_iter(filter.values), read_line)
+}
+
+fn read_line(row: &Row<'_>) -> rusqlite::Result<FinishedLine> {
+    let status = Status::from_code(row.get(6)?).ok_or_else(|| row::bad(6, "no such status"))?;
+    Ok(FinishedLine {
+        batch: BatchId(row::uuid(row, 0)?),
+        lane: row.get(1)?,
+        finished_at: row::time(row, 2)?,
+        generation: row.get(3)?,
+        result: Finished {
+            seq: row::count(row, 4)?,
+            line: row::count(row, 5)?,
+            status,
+            attempts: row.get(7)?,
+            custom_id: row.get(8)?,
+            http_status: row.get(9)?,
+            shaped: row.get(10)?,
+            error_code: row.get(11)?,
+            error: row.get(12)?,
+            response: row.get::<_, Option<Vec<u8>>>(13)?.map(Bytes::from),
+            normalised: row.get(14)?,
+        },
+    })
+}

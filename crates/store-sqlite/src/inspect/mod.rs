@@ -1,0 +1,173 @@
+//! Inspecting: reads for pages, lists, exports and doctors, each in one snapshot.
+//!
+//! Holds throughout: the owner is part of every question; pages go by key. The list pages compose
+//! their text, from the fixed conditions in these files and never from a caller's words.
+
+mod audit;
+mod batches;
+mod files;
+mod finished;
+mod pending;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use rusqlite::ToSql;
+use windrow_domain::{BatchId, FileId};
+use windrow_store::batch::Batch;
+use windrow_store::ingest::{File, LineError};
+use windrow_store::inspect::{
+    Attempt, BatchAudit, BatchesQuery, Binding, Cursor, FilesQuery, FinishedLine, FinishedQuery,
+    Inspect, LaneStatus, PAGE_MAX, Page, PendingLine, PendingQuery,
+};
+use windrow_store::{Error, Kind, Result, Scope};
+
+use crate::{SqliteStore, batch};
+
+#[async_trait]
+impl Inspect for SqliteStore {
+    async fn file(&self, scope: &Scope, file: FileId) -> Result<File> {
+        let scope = scope.clone();
+        self.read("read file", file, move |tx| files::one(tx, &scope, file))
+            .await
+    }
+
+    async fn files(&self, scope: &Scope, query: FilesQuery) -> Result<Page<File>> {
+        check_limit("list files", query.limit)?;
+        let scope = scope.clone();
+        self.read("list files", "page", move |tx| {
+            files::page(tx, &scope, &query)
+        })
+        .await
+    }
+
+    async fn file_errors(&self, scope: &Scope, file: FileId) -> Result<Vec<LineError>> {
+        let scope = scope.clone();
+        self.read("read errors of file", file, move |tx| {
+            files::errors(tx, &scope, file)
+        })
+        .await
+    }
+
+    async fn read_chunk(&self, scope: &Scope, file: FileId, no: u32) -> Result<Bytes> {
+        let scope = scope.clone();
+        let subject = format!("{no} of file {file}");
+        self.read("read chunk", subject, move |tx| {
+            files::chunk(tx, &scope, file, no)
+        })
+        .await
+    }
+
+    async fn batch(&self, scope: &Scope, id: BatchId) -> Result<Batch> {
+        let scope = scope.clone();
+        self.read("read batch", id, move |tx| batch::find(tx, &scope, id))
+            .await
+    }
+
+    async fn batches(&self, scope: &Scope, query: BatchesQuery) -> Result<Page<Batch>> {
+        check_limit("list batches", query.limit)?;
+        let scope = scope.clone();
+        self.read("list batches", "page", move |tx| {
+            batches::page(tx, &scope, &query)
+        })
+        .await
+    }
+
+    async fn lanes(&self, scope: &Scope, id: BatchId) -> Result<Vec<LaneStatus>> {
+        let scope = scope.clone();
+        self.read("read lanes of batch", id, move |tx| {
+            batches::lanes(tx, &scope, id)
+        })
+        .await
+    }
+
+    async fn attempts(&self, scope: &Scope, id: BatchId, line: u64) -> Result<Vec<Attempt>> {
+        let scope = scope.clone();
+        self.read("read attempts of batch", id, move |tx| {
+            batches::attempts(tx, &scope, id, line)
+        })
+        .await
+    }
+
+    async fn pending(&self, scope: &Scope, query: PendingQuery) -> Result<Page<PendingLine>> {
+        check_limit("list pending lines", query.limit)?;
+        let scope = scope.clone();
+        self.read("list pending lines", "page", move |tx| {
+            pending::page(tx, &scope, &query)
+        })
+        .await
+    }
+
+    async fn finished(&self, scope: &Scope, query: FinishedQuery) -> Result<Page<FinishedLine>> {
+        check_limit("list finished lines", query.limit)?;
+        let scope = scope.clone();
+        self.read("list finished lines", "page", move |tx| {
+            finished::page(tx, &scope, &query)
+        })
+        .await
+    }
+
+    async fn audit(&self, batch: BatchId) -> Result<BatchAudit> {
+        self.read("audit batch", batch, move |tx| audit::read(tx, batch))
+            .await
+    }
+}
+
+fn check_limit(verb: &'static str, limit: u32) -> Result<()> {
+    if (1..=PAGE_MAX).contains(&limit) {
+        return Ok(());
+    }
+    let because = format!("limit must be 1 to {PAGE_MAX}, not {limit}");
+    Err(Error::new(Kind::Invalid, verb, "limit").because(because))
+}
+
+/// Cuts a page that was read one row longer than asked, and says where it ended.
+fn page<T, K: serde::Serialize>(
+    mut rows: Vec<T>,
+    limit: u32,
+    binding: &Binding,
+    key: impl Fn(&T) -> K,
+) -> Page<T> {
+    let more = rows.len() > limit as usize;
+    rows.truncate(limit as usize);
+    let next = rows
+        .last()
+        .filter(|_| more)
+        .map(|last| Cursor::seal(binding, &key(last)));
+    Page { rows, next }
+}
+
+/// Conditions of a list page and the values they bind, in order.
+#[derive(Default)]
+struct Where {
+    text: String,
+    values: Vec<Box<dyn ToSql>>,
+}
+
+impl Where {
+    /// Adds a condition with one `?` for each value.
+    fn and(&mut self, condition: &'static str, values: Vec<Box<dyn ToSql>>) {
+        self.text.push_str(" AND ");
+        self.text.push_str(condition);
+        self.values.extend(values);
+    }
+
+    fn maybe<T: ToSql + 'static>(&mut self, condition: &'static str, value: Option<T>) {
+        if let Some(value) = value {
+            self.and(condition, vec![Box::new(value)]);
+        }
+    }
+
+    /// Adds `column IN (…)`, unless there is nothing to choose from.
+    fn any<T: ToSql + 'static>(&mut self, column: &'static str, values: Vec<T>) {
+        if values.is_empty() {
+            return;
+        }
+        let marks = vec!["?"; values.len()].join(", ");
+        self.text.push_str(&format!(" AND {column} IN ({marks})"));
+        self.values.extend(
+            values
+                .into_iter()
+                .map(|value| Box::new(value) as Box<dyn ToSql>),
+        );
+    }
+}

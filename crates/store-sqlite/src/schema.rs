@@ -1,0 +1,25 @@
+//! The schema: migrations go forward, and a schema this program does not know is refused.
+
+use rusqlite::Connection;
+use windrow_store::Result;
+
+use crate::error;
+
+/// Two processes may open a new file at once: the slower one finds the work done on its next try.
+const TRIES_MAX: u32 = 3;
+
+mod embedded {
+    refinery::embed_migrations!("migrations");
+}
+
+/// Brings the schema up to date.
+pub(crate) fn migrate(conn: &mut Connection, subject: &str) -> Result<()> {
+    let mut tries = 1;
+    loop {
+        match embedded::migrations::runner().run(conn) {
+            Ok(_) => return Ok(()),
+            Err(cause) if tries >= TRIES_MAX => return Err(error::from_migration(cause, subject)),
+            Err(_) => tries += 1,
+        }
+    }
+}

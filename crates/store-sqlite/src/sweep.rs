@@ -1,0 +1,181 @@
+//! Sweeping: takes back lost leases, ends late batches, removes what nobody needs.
+//!
+//! Holds throughout: every step has a limit; a lost lease leaves through the same fold as any other.
+
+use async_trait::async_trait;
+use rusqlite::params;
+use windrow_domain::BatchId;
+use windrow_domain::attempt::Status;
+use windrow_domain::batch::Event;
+use windrow_domain::lease::{Loss, on_loss};
+use windrow_domain::{InstanceId, LineSet};
+use windrow_store::record::Finished;
+use windrow_store::sweep::{Lost, Pruned, Reaped, Retention, Sweep, WORKER_LOST};
+use windrow_store::{Result, Scope};
+
+use crate::fold::{Delta, Folds};
+use crate::lease::{self, LeaseRow};
+use crate::returned::Bucket;
+use crate::tx::{Tx, sql};
+use crate::{SqliteStore, batch, permits, record, row};
+
+#[async_trait]
+impl Sweep for SqliteStore {
+    async fn return_lost(&self, limit: u32, crashes_max: u32) -> Result<Lost> {
+        self.write("return lost", "leases", move |tx| {
+            return_lost(tx, limit, crashes_max)
+        })
+        .await
+    }
+
+    async fn expire_batches(&self, limit: u32) -> Result<Vec<BatchId>> {
+        self.write("expire", "batches", move |tx| expire(tx, limit))
+            .await
+    }
+
+    async fn prune(&self, retention: Retention, limit: u32) -> Result<Pruned> {
+        self.write("prune", "store", move |tx| prune(tx, &retention, limit))
+            .await
+    }
+
+    async fn reap(&self, rows_max: u32) -> Result<Reaped> {
+        self.write("reap", "store", move |tx| reap(tx, rows_max))
+            .await
+    }
+}
+
+fn return_lost(tx: &Tx<'_>, limit: u32, crashes_max: u32) -> Result<Lost> {
+    let (mut lost, mut folds) = (Lost::default(), Folds::default());
+    let mut holders = Vec::<InstanceId>::new();
+    for row in tx.all(
+        sql!("sweep/find_lost"),
+        params![tx.now, limit],
+        LeaseRow::read,
+    )? {
+        let (n, crashes) = (row.lease.held.outstanding.len(), row.lease.crashes);
+        match on_loss(n, crashes, crashes_max) {
+            Loss::Return { tranche_max } => {
+                let bucket = Bucket {
+                    attempts: row.lease.attempts,
+                    crashes: crashes + 1,
+                    tranche_max: Some(tranche_max),
+                    not_before: tx.now,
+                };
+                lost.returned += lease::give_back(tx, &row, &bucket, &mut folds)?;
+            }
+            Loss::Fail => lost.failed += fail(tx, &row, &mut folds)?,
+        }
+        lost.leases += 1;
+        holders.push(row.lease.instance);
+    }
+    lost.finalizing = folds.write(tx)?;
+    holders.sort_unstable();
+    holders.dedup();
+    for holder in holders {
+        release_permits_of_the_dead(tx, holder)?;
+    }
+    Ok(lost)
+}
+
+fn release_permits_of_the_dead(tx: &Tx<'_>, instance: InstanceId) -> Result<()> {
+    let id = [instance.0.into_bytes()];
+    if tx.sure(sql!("claim/is_tombstoned"), id, |row| row.get(0))? {
+        permits::leave(tx, instance)?;
+    }
+    Ok(())
+}
+
+/// The line took its worker down too often: it has a failed result now.
+fn fail(tx: &Tx<'_>, row: &LeaseRow, folds: &mut Folds) -> Result<u64> {
+    let lease = &row.lease;
+    let mut results = Vec::new();
+    for seq in lease.held.outstanding.iter() {
+        let place = params![lease.file.0.into_bytes(), lease.lane, row::int(seq)];
+        let line = tx.sure(sql!("sweep/line_of"), place, |row| row::count(row, 0))?;
+        let error = format!("its worker was lost {} times", lease.crashes + 1);
+        results.push(Finished {
+            error_code: Some(WORKER_LOST.to_owned()),
+            error: Some(error),
+            ..Finished::bare(seq, line, Status::Failed, lease.attempts)
+        });
+    }
+    record::insert_results(tx, lease, &results.iter().collect::<Vec<_>>())?;
+    lease::keep(tx, row, &LineSet::new())?;
+    let n = results.len() as u64;
+    let mut delta = Delta::default();
+    delta.finished[1] = row::int(n);
+    folds.leave(row, n, delta);
+    Ok(n)
+}
+
+fn expire(tx: &Tx<'_>, limit: u32) -> Result<Vec<BatchId>> {
+    let read = |row: &rusqlite::Row<'_>| row::uuid(row, 0).map(BatchId);
+    let late = tx.all(sql!("sweep/find_expired"), params![tx.now, limit], read)?;
+    for id in &late {
+        batch::steer(tx, &Scope::All, *id, Event::DeadlinePassed, None)?;
+    }
+    Ok(late)
+}
+
+fn prune(tx: &Tx<'_>, retention: &Retention, limit: u32) -> Result<Pruned> {
+    let batches = match retention.closed_batch_secs {
+        Some(secs) => {
+            let closed = params![tx.now, tx.before_secs(secs), limit];
+            tx.run(sql!("sweep/prune_batches"), closed)?
+        }
+        None => 0,
+    };
+    let open = params![tx.now, tx.before_secs(retention.open_file_secs), limit];
+    let abandoned = tx.run(sql!("sweep/prune_open_files"), open)?;
+    let left = limit.saturating_sub(u32::try_from(abandoned).unwrap_or(limit));
+    let expired = tx.run(sql!("sweep/prune_expired_files"), params![tx.now, left])?;
+    let gone = params![tx.before_secs(retention.member_secs), limit];
+    let members = tx.run(sql!("sweep/prune_members"), gone)?;
+    Ok(Pruned {
+        batches,
+        files: abandoned + expired,
+        members,
+    })
+}
+
+/// Tables of a deleted batch and of a dropped file, the row that names it last.
+const OF_BATCH: [&str; 5] = [
+    sql!("sweep/reap_results"),
+    sql!("sweep/reap_attempts"),
+    sql!("sweep/reap_returned"),
+    sql!("sweep/reap_lanes"),
+    sql!("sweep/reap_batch"),
+];
+const OF_FILE: [&str; 4] = [
+    sql!("sweep/reap_templates"),
+    sql!("sweep/reap_chunks"),
+    sql!("sweep/reap_file_lanes"),
+    sql!("sweep/reap_file"),
+];
+
+fn reap(tx: &Tx<'_>, rows_max: u32) -> Result<Reaped> {
+    let mut left = u64::from(rows_max);
+    let kinds: [(&str, &[&str]); 2] = [
+        (sql!("sweep/find_deleted_batch"), &OF_BATCH),
+        (sql!("sweep/find_dropped_file"), &OF_FILE),
+    ];
+    let mut more = false;
+    for (find, tables) in kinds {
+        loop {
+            let Some(id) = tx.one(find, [], |row| row.get::<_, [u8; 16]>(0))? else {
+                break;
+            };
+            if left == 0 {
+                more = true;
+                break;
+            }
+            for table in tables {
+                left -= tx.run(table, params![id, row::int(left)])?.min(left);
+            }
+        }
+    }
+    Ok(Reaped {
+        rows: u64::from(rows_max) - left,
+        more,
+    })
+}

@@ -1,0 +1,136 @@
+//! One call inside a transaction: the connection, the time of the call, and who to blame.
+//!
+//! Holds throughout: every timestamp a call writes or compares is its one `now`, read after the
+//! transaction holds its lock; every driver error leaves here as a store error.
+
+use std::fmt::Display;
+
+use jiff::Timestamp;
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Params, Row};
+use windrow_store::error::Cause;
+use windrow_store::{Error, Kind, Result, Time};
+
+use crate::error;
+
+/// Text of a statement file: `sql!("claim/pick_lane")`.
+macro_rules! sql {
+    ($name:literal) => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/sql/", $name, ".sql"))
+    };
+}
+pub(crate) use sql;
+
+pub(crate) struct Tx<'c> {
+    conn: &'c Connection,
+    verb: &'static str,
+    subject: &'c str,
+    /// Microseconds since the epoch.
+    pub(crate) now: i64,
+}
+
+impl<'c> Tx<'c> {
+    pub(crate) fn new(
+        conn: &'c Connection,
+        time: &Time,
+        verb: &'static str,
+        subject: &'c str,
+    ) -> Result<Self> {
+        let mut tx = Self {
+            conn,
+            verb,
+            subject,
+            now: 0,
+        };
+        tx.now = match time.now() {
+            Some(given) => given.as_microsecond(),
+            None => tx.sure(sql!("clock/now"), [], |row| row.get(0))?,
+        };
+        Ok(tx)
+    }
+
+    pub(crate) fn prepare(&self, sql: &str) -> Result<CachedStatement<'c>> {
+        self.conn
+            .prepare_cached(sql)
+            .map_err(|cause| self.failed(cause))
+    }
+
+    /// Runs a statement; gives how many rows it changed.
+    pub(crate) fn run(&self, sql: &str, params: impl Params) -> Result<u64> {
+        let changed = self
+            .prepare(sql)?
+            .execute(params)
+            .map_err(|cause| self.failed(cause))?;
+        Ok(changed as u64)
+    }
+
+    /// The first row, if there is one.
+    pub(crate) fn one<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        map: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>> {
+        let mut statement = self.prepare(sql)?;
+        statement
+            .query_row(params, map)
+            .optional()
+            .map_err(|cause| self.failed(cause))
+    }
+
+    /// The first row of a statement that always has one.
+    pub(crate) fn sure<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        map: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T> {
+        self.one(sql, params, map)?
+            .ok_or_else(|| self.corrupt("a row that must exist does not"))
+    }
+
+    pub(crate) fn all<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        map: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>> {
+        let mut statement = self.prepare(sql)?;
+        let rows = statement
+            .query_map(params, map)
+            .map_err(|cause| self.failed(cause))?;
+        rows.collect::<rusqlite::Result<Vec<T>>>()
+            .map_err(|cause| self.failed(cause))
+    }
+
+    pub(crate) fn failed(&self, cause: rusqlite::Error) -> Error {
+        error::from_driver(cause, self.verb, self.subject)
+    }
+
+    /// An error about what the call was asked to work on.
+    pub(crate) fn error(&self, kind: Kind) -> Error {
+        Error::new(kind, self.verb, self.subject)
+    }
+
+    /// What is stored contradicts itself.
+    pub(crate) fn corrupt(&self, because: impl Into<Cause>) -> Error {
+        self.error(Kind::Corrupt).because(because)
+    }
+
+    pub(crate) fn invalid(&self, field: impl Display, because: impl Into<Cause>) -> Error {
+        Error::new(Kind::Invalid, self.verb, field).because(because)
+    }
+
+    /// The time of the call, `micros` later, kept within what a timestamp can be.
+    pub(crate) fn after(&self, micros: u64) -> i64 {
+        let later = self
+            .now
+            .saturating_add(i64::try_from(micros).unwrap_or(i64::MAX));
+        later.min(Timestamp::MAX.as_microsecond())
+    }
+
+    /// The time of the call, `secs` earlier.
+    pub(crate) fn before_secs(&self, secs: u64) -> i64 {
+        let micros = i64::try_from(secs.saturating_mul(1_000_000)).unwrap_or(i64::MAX);
+        self.now.saturating_sub(micros)
+    }
+}

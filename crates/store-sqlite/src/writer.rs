@@ -1,0 +1,275 @@
+//! The writer: one thread, one connection, and one commit for all calls that wait together.
+//!
+//! Holds throughout: a call that fails is rolled back alone (its own savepoint) and its neighbours
+//! do not notice; nobody is answered before the commit is durable; a commit that fails is an error
+//! for every call in it; a panic in a call is that call's error and the thread lives on.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rusqlite::{Connection, ffi};
+use tokio::sync::{mpsc, oneshot};
+use windrow_store::{Error, Kind, Result, Time};
+
+use crate::error;
+use crate::tx::Tx;
+
+/// Most calls that wait for the writer; the next caller waits to be let in.
+const QUEUE_CALLS_MAX: usize = 1024;
+/// Most calls of one commit, so that the first does not wait for ever.
+const GROUP_CALLS_MAX: usize = 64;
+/// Past this size, readers are waited for so that the log can start over.
+const WAL_BYTES_MAX: u64 = 128 << 20;
+/// How often the size of the log is looked at.
+const WAL_LOOK_COMMITS: u64 = 64;
+
+/// What the writer did since it began.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) calls: AtomicU64,
+    pub(crate) commits: AtomicU64,
+}
+
+/// A call on its way through a thread.
+pub(crate) trait Job: Send {
+    /// Does the work, keeps its answer; says whether it succeeded.
+    fn run(&mut self, conn: &Connection, time: &Time) -> bool;
+    /// Tells the caller; `failed` overrules the answer, because nothing was committed.
+    fn answer(self: Box<Self>, failed: Option<&rusqlite::Error>);
+    /// The caller is gone: what it asked for need not begin.
+    fn is_abandoned(&self) -> bool;
+}
+
+/// A closure, its answer, and where to send it.
+pub(crate) struct Call<T, F> {
+    verb: &'static str,
+    subject: String,
+    work: Option<F>,
+    answer: Option<Result<T>>,
+    reply: oneshot::Sender<Result<T>>,
+}
+
+impl<T, F> Call<T, F>
+where
+    T: Send + 'static,
+    F: FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
+{
+    pub(crate) fn boxed(
+        verb: &'static str,
+        subject: String,
+        work: F,
+    ) -> (Box<dyn Job>, oneshot::Receiver<Result<T>>) {
+        let (reply, receiver) = oneshot::channel();
+        (
+            Box::new(Self {
+                verb,
+                subject,
+                work: Some(work),
+                answer: None,
+                reply,
+            }),
+            receiver,
+        )
+    }
+}
+
+impl<T, F> Job for Call<T, F>
+where
+    T: Send + 'static,
+    F: FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
+{
+    fn run(&mut self, conn: &Connection, time: &Time) -> bool {
+        let Some(work) = self.work.take() else {
+            return false;
+        };
+        let (verb, subject) = (self.verb, self.subject.as_str());
+        let attempt = || Tx::new(conn, time, verb, subject).and_then(|tx| work(&tx));
+        let answer = catch_unwind(AssertUnwindSafe(attempt)).unwrap_or_else(|panic| {
+            let because = format!("the call panicked: {}", panic_text(panic.as_ref()));
+            Err(Error::new(Kind::Corrupt, verb, subject).because(because))
+        });
+        self.answer.insert(answer).is_ok()
+    }
+
+    fn answer(self: Box<Self>, failed: Option<&rusqlite::Error>) {
+        let answer = match (self.answer, failed) {
+            // A call that failed by itself says so, whatever became of its neighbours.
+            (Some(Err(own)), _) => Err(own),
+            (_, Some(cause)) => Err(error::shared(cause, self.verb, &self.subject)),
+            (Some(Ok(value)), None) => Ok(value),
+            (None, None) => Err(Error::new(Kind::Unavailable, self.verb, &self.subject)),
+        };
+        // A caller that left does not need its answer.
+        let _ = self.reply.send(answer);
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.reply.is_closed()
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let owned = panic.downcast_ref::<String>().map(String::as_str);
+    owned
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no message")
+}
+
+/// Sends calls to the thread.
+#[derive(Clone)]
+pub(crate) struct Writer {
+    queue: mpsc::Sender<Box<dyn Job>>,
+    pub(crate) tally: Arc<Tally>,
+}
+
+impl Writer {
+    /// Starts the thread on its connection; it ends when the last `Writer` is dropped.
+    pub(crate) fn start(
+        conn: Connection,
+        time: Time,
+        wal: Option<PathBuf>,
+    ) -> std::io::Result<Self> {
+        let (queue, jobs) = mpsc::channel(QUEUE_CALLS_MAX);
+        let tally = Arc::new(Tally::default());
+        let line = Line {
+            conn,
+            time,
+            wal,
+            tally: Arc::clone(&tally),
+        };
+        let thread = std::thread::Builder::new().name("windrow-writer".to_owned());
+        thread.spawn(move || line.work(jobs))?;
+        Ok(Self { queue, tally })
+    }
+
+    pub(crate) async fn call<T, F>(&self, verb: &'static str, subject: String, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
+    {
+        submit(&self.queue, verb, subject, work).await
+    }
+}
+
+/// Hands a call to a thread and waits for its answer.
+pub(crate) async fn submit<T, F>(
+    queue: &mpsc::Sender<Box<dyn Job>>,
+    verb: &'static str,
+    subject: String,
+    work: F,
+) -> Result<T>
+where
+    T: Send + 'static,
+    F: FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
+{
+    let gone = Error::new(Kind::Unavailable, verb, &subject).because("the store is closed");
+    let (job, answer) = Call::boxed(verb, subject, work);
+    if queue.send(job).await.is_err() {
+        return Err(gone);
+    }
+    answer.await.unwrap_or(Err(gone))
+}
+
+/// The thread's side.
+struct Line {
+    conn: Connection,
+    time: Time,
+    wal: Option<PathBuf>,
+    tally: Arc<Tally>,
+}
+
+impl Line {
+    fn work(self, mut jobs: mpsc::Receiver<Box<dyn Job>>) {
+        let mut group = Vec::with_capacity(GROUP_CALLS_MAX);
+        while let Some(first) = jobs.blocking_recv() {
+            group.push(first);
+            while group.len() < GROUP_CALLS_MAX {
+                match jobs.try_recv() {
+                    Ok(job) => group.push(job),
+                    Err(_) => break,
+                }
+            }
+            group.retain(|job| !job.is_abandoned());
+            let failed = self.commit_together(&mut group).err();
+            for job in group.drain(..) {
+                job.answer(failed.as_ref());
+            }
+            self.bound_wal();
+        }
+    }
+
+    /// Runs the group in one transaction. Err when none of it is committed.
+    fn commit_together(&self, group: &mut [Box<dyn Job>]) -> rusqlite::Result<()> {
+        if group.is_empty() {
+            return Ok(());
+        }
+        self.execute("BEGIN IMMEDIATE")?;
+        self.tally
+            .calls
+            .fetch_add(group.len() as u64, Ordering::Relaxed);
+        let ran = match group {
+            // Alone, the transaction is its savepoint.
+            [only] => Ok(only.run(&self.conn, &self.time)),
+            several => several
+                .iter_mut()
+                .try_for_each(|job| self.run_apart(job))
+                .map(|()| true),
+        };
+        let committed = match ran {
+            Ok(true) => self.execute("COMMIT"),
+            // It failed alone, and answers for itself.
+            Ok(false) => Ok(()),
+            Err(cause) => Err(cause),
+        };
+        self.tally.commits.fetch_add(1, Ordering::Relaxed);
+        if !self.conn.is_autocommit() {
+            // The next group must not find a transaction that is still open.
+            let _ = self.execute("ROLLBACK");
+        }
+        committed
+    }
+
+    /// Runs one call so that its failure undoes only its own work.
+    fn run_apart(&self, job: &mut Box<dyn Job>) -> rusqlite::Result<()> {
+        self.execute("SAVEPOINT call")?;
+        if !job.run(&self.conn, &self.time) {
+            if self.conn.is_autocommit() {
+                // A full disk or an I/O error took the whole transaction with it.
+                let cause = ffi::Error::new(ffi::SQLITE_ABORT_ROLLBACK);
+                let because = "another call in the same commit met a failure of the disk";
+                return Err(rusqlite::Error::SqliteFailure(
+                    cause,
+                    Some(because.to_owned()),
+                ));
+            }
+            self.execute("ROLLBACK TO call")?;
+        }
+        self.execute("RELEASE call")
+    }
+
+    fn execute(&self, command: &str) -> rusqlite::Result<()> {
+        self.conn.prepare_cached(command)?.execute([]).map(|_| ())
+    }
+
+    /// Readers that overlap without a gap would let the log grow for ever.
+    fn bound_wal(&self) {
+        let Some(wal) = &self.wal else { return };
+        if !self
+            .tally
+            .commits
+            .load(Ordering::Relaxed)
+            .is_multiple_of(WAL_LOOK_COMMITS)
+        {
+            return;
+        }
+        if std::fs::metadata(wal).is_ok_and(|file| file.len() > WAL_BYTES_MAX) {
+            // Whether it worked shows at the next look.
+            let _ = self
+                .conn
+                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! What only this backend promises: its statements, its group commit, its file.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod support;
+
+use std::path::Path;
+
+use support::{all_completed, batch_of, new_batch, request, sealed_file};
+use windrow_domain::{InstanceId, State};
+use windrow_store::record::Turn;
+use windrow_store::{
+    Batches as _, Claim as _, Inspect as _, Kind, Members as _, Record as _, Scope,
+};
+use windrow_store_sqlite::{Location, Options, SqliteStore};
+
+fn statement_files(dir: &Path, found: &mut Vec<std::path::PathBuf>) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            statement_files(&path, found);
+        } else {
+            found.push(path);
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_statement_prepares_and_carries_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("w.db");
+    SqliteStore::open(Options::file(&path)).await.unwrap();
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("sql");
+    let mut files = Vec::new();
+    statement_files(&root, &mut files);
+    assert!(
+        files.len() > 50,
+        "only {} statements were found",
+        files.len()
+    );
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let name = file.strip_prefix(&root).unwrap().with_extension("");
+        let tag = format!("/* {} */", name.display());
+        assert!(
+            text.starts_with("-- "),
+            "{} does not say what it promises",
+            file.display()
+        );
+        assert!(
+            text.contains(&tag),
+            "{} lacks its name {tag}",
+            file.display()
+        );
+        conn.prepare(&text)
+            .unwrap_or_else(|cause| panic!("{}: {cause}", file.display()));
+    }
+}
+
+#[tokio::test]
+async fn the_claim_steps_from_owner_to_owner_and_scans_no_lanes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("w.db");
+    SqliteStore::open(Options::file(&path)).await.unwrap();
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    let text = include_str!("../sql/claim/pick_lane.sql");
+    let mut plan = conn.prepare(&format!("EXPLAIN QUERY PLAN {text}")).unwrap();
+    let steps: Vec<String> = plan
+        .query_map(("[]", 0), |row| row.get(3))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    let scans = ["SCAN l", "SCAN x", "SCAN b"];
+    let bad = steps
+        .iter()
+        .find(|step| scans.iter().any(|scan| step.starts_with(scan)));
+    assert_eq!(bad, None, "{steps:#?}");
+}
+
+async fn drain(store: &SqliteStore, instance: InstanceId) -> u64 {
+    let mut lines = 0;
+    let mut outcomes = Vec::new();
+    loop {
+        let turn = Turn {
+            instance,
+            outcomes,
+            claim: Some(request(7)),
+        };
+        let reply = store.turn(turn).await.unwrap();
+        let Some(tranche) = reply.claimed else {
+            return lines;
+        };
+        lines += tranche.lines.len() as u64;
+        outcomes = vec![all_completed(&tranche)];
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_drains_in_memory() {
+    let store = SqliteStore::open(Options::default()).await.unwrap();
+    let batch = batch_of(&store, 100).await;
+    assert_eq!(drain(&store, InstanceId::new()).await, 100);
+    let audit = store.audit(batch.id).await.unwrap();
+    audit.check().unwrap();
+    assert!(matches!(audit.state, State::Finalizing(_)));
+    assert_eq!(audit.lanes[0].counts.completed, 100);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_wait_together_share_a_commit_and_fail_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(Options::file(dir.path().join("w.db")))
+        .await
+        .unwrap();
+    let file = sealed_file(&store, 3).await;
+    let before = store.stats();
+    let mut calls = Vec::new();
+    for n in 0..200 {
+        let store = store.clone();
+        calls.push(tokio::spawn(async move {
+            let mut batch = new_batch(file);
+            if n % 10 == 0 {
+                // Fails after it has read and before it has written.
+                batch.file = windrow_domain::FileId::new();
+            }
+            store.create_batch(batch).await
+        }));
+    }
+    let mut failed = 0;
+    for call in calls {
+        match call.await.unwrap() {
+            Ok(batch) => assert_eq!(batch.counts.total, 3),
+            Err(error) => {
+                assert_eq!(error.kind, Kind::Missing);
+                failed += 1;
+            }
+        }
+    }
+    assert_eq!(failed, 20);
+    let after = store.stats();
+    let (calls, commits) = (after.calls - before.calls, after.commits - before.commits);
+    assert_eq!(calls, 200);
+    assert!(commits < calls, "{commits} commits for {calls} calls");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_that_leave_break_nothing() {
+    let store = SqliteStore::open(Options::default()).await.unwrap();
+    let file = sealed_file(&store, 3).await;
+    for _ in 0..50 {
+        let store = store.clone();
+        let call = tokio::spawn(async move { store.create_batch(new_batch(file)).await });
+        tokio::task::yield_now().await;
+        call.abort();
+    }
+    store.create_batch(new_batch(file)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_answered_is_there_after_reopening() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::file(dir.path().join("w.db"));
+    let store = SqliteStore::open(options.clone()).await.unwrap();
+    let batch = batch_of(&store, 20).await;
+    let instance = InstanceId::new();
+    let claimed = store
+        .lease_tranche(instance, request(5))
+        .await
+        .unwrap()
+        .unwrap();
+    drop(store);
+
+    let store = SqliteStore::open(options).await.unwrap();
+    let audit = store.audit(batch.id).await.unwrap();
+    audit.check().unwrap();
+    assert_eq!(audit.lanes[0].counts.leased, 5);
+    let reply = store
+        .record(instance, vec![all_completed(&claimed)])
+        .await
+        .unwrap();
+    assert_eq!(reply.folds.len(), 1);
+    assert_eq!(
+        store
+            .batch(&Scope::All, batch.id)
+            .await
+            .unwrap()
+            .counts
+            .completed,
+        5
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_stores_on_one_file_share_the_work() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::file(dir.path().join("w.db"));
+    let (one, two) = tokio::join!(
+        SqliteStore::open(options.clone()),
+        SqliteStore::open(options.clone())
+    );
+    let (one, two) = (one.unwrap(), two.unwrap());
+    let batch = batch_of(&one, 2_000).await;
+    let mut workers = Vec::new();
+    for store in [&one, &two, &one, &two] {
+        let store = store.clone();
+        workers.push(tokio::spawn(async move {
+            drain(&store, InstanceId::new()).await
+        }));
+    }
+    let mut lines = 0;
+    for worker in workers {
+        lines += worker.await.unwrap();
+    }
+    assert_eq!(lines, 2_000);
+    let audit = two.audit(batch.id).await.unwrap();
+    audit.check().unwrap();
+    assert_eq!(audit.lanes[0].counts.completed, 2_000);
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_corrupt() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("w.db");
+    std::fs::write(&path, "not a database, by any means".repeat(500)).unwrap();
+    let error = SqliteStore::open(Options::file(&path)).await.unwrap_err();
+    assert_eq!(error.kind, Kind::Corrupt);
+}
+
+#[tokio::test]
+async fn a_schema_from_the_future_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("w.db");
+    drop(SqliteStore::open(Options::file(&path)).await.unwrap());
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    let later = "INSERT INTO refinery_schema_history (version, name, applied_on, checksum) \
+                 SELECT 9999, 'later', applied_on, '1' FROM refinery_schema_history LIMIT 1";
+    conn.execute(later, []).unwrap();
+    let error = SqliteStore::open(Options::file(&path)).await.unwrap_err();
+    assert_eq!(error.kind, Kind::Corrupt);
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert!(cause.contains("newer"), "{cause}");
+}
+
+#[tokio::test]
+async fn a_place_that_cannot_be_opened_is_unavailable() {
+    let dir = tempfile::tempdir().unwrap();
+    let location = Location::File(dir.path().join("no/such/folder/w.db"));
+    let error = SqliteStore::open(Options {
+        location,
+        ..Options::default()
+    })
+    .await
+    .unwrap_err();
+    assert_eq!(error.kind, Kind::Unavailable);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_another_process_locks_is_busy_and_then_works() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("w.db");
+    let options = Options {
+        busy_ms_max: 50,
+        ..Options::file(&path)
+    };
+    let store = SqliteStore::open(options).await.unwrap();
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    conn.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let error = store.reap_members(1, 1).await.unwrap_err();
+    assert_eq!(error.kind, Kind::Busy);
+    conn.execute_batch("ROLLBACK").unwrap();
+    store.reap_members(1, 1).await.unwrap();
+}

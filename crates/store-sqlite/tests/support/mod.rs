@@ -1,0 +1,96 @@
+//! A small world: a file with lines, and a batch over it.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use windrow_domain::attempt::Status;
+use windrow_domain::{BatchId, FileId, LeaseId, Owner, Target};
+use windrow_store::batch::{Batch, NewBatch};
+use windrow_store::claim::{Request, Tranche};
+use windrow_store::ingest::{Chunk, NewFile, NewLane, NewLine, Verdict};
+use windrow_store::record::{Finished, Outcomes};
+use windrow_store::{Batches as _, Ingest as _};
+use windrow_store_sqlite::SqliteStore;
+
+pub const TARGET: &str = "model-a";
+
+pub fn owner() -> Owner {
+    Owner::new("ann").unwrap()
+}
+
+/// A sealed file of `lines` lines for one target.
+pub async fn sealed_file(store: &SqliteStore, lines: u64) -> FileId {
+    let id = FileId::new();
+    let (name, purpose) = ("in.jsonl".to_owned(), "batch".to_owned());
+    let file = NewFile {
+        id,
+        owner: owner(),
+        name,
+        purpose,
+        expires_at: None,
+    };
+    store.open_file(file).await.unwrap();
+    let target = Target::new(TARGET).unwrap();
+    let line = |seq| {
+        let raw = Bytes::from(format!("{{\"custom_id\":\"c{seq}\"}}\n"));
+        NewLine {
+            lane: Some(0),
+            seq,
+            line: seq + 1,
+            raw,
+        }
+    };
+    let lanes = vec![NewLane { lane: 0, target }];
+    let chunk = Chunk {
+        no: 0,
+        lanes,
+        lines: (0..lines).map(line).collect(),
+    };
+    store.add_lines(id, chunk).await.unwrap();
+    store.seal_file(id, Verdict::Valid).await.unwrap();
+    id
+}
+
+pub fn new_batch(file: FileId) -> NewBatch {
+    NewBatch {
+        id: BatchId::new(),
+        file,
+        owner: owner(),
+        endpoint: "/v1/echo".to_owned(),
+        window_secs: None,
+        priority: 0,
+        job_type: None,
+        source_address: None,
+        metadata: BTreeMap::new(),
+        idempotency_key: None,
+    }
+}
+
+pub async fn batch_of(store: &SqliteStore, lines: u64) -> Batch {
+    let file = sealed_file(store, lines).await;
+    store.create_batch(new_batch(file)).await.unwrap()
+}
+
+pub fn request(lines_max: u32) -> Request {
+    let targets = vec![Target::new(TARGET).unwrap()];
+    Request {
+        lease: LeaseId::new(),
+        targets,
+        only: None,
+        lines_max,
+        lease_ms: 60_000,
+    }
+}
+
+/// Every line of the tranche, answered.
+pub fn all_completed(tranche: &Tranche) -> Outcomes {
+    let finish = |line: &windrow_store::claim::Line| Finished {
+        response: Some(line.raw.clone()),
+        ..Finished::bare(line.seq, line.line, Status::Completed, 1)
+    };
+    let finished = tranche.lines.iter().map(finish).collect();
+    Outcomes {
+        finished,
+        ..Outcomes::of(tranche.lease.held.clone())
+    }
+}
