@@ -136,11 +136,8 @@ fn listed(text: &str) -> (Vec<(String, usize)>, Vec<Complaint>) {
         let parts: Vec<&str> = entry.split('`').collect();
         let names = parts.iter().step_by(2).filter(|part| is_name(part));
         found.extend(names.map(|name| ((*name).to_owned(), index + 1)));
-        if !entry
-            .rsplit('`')
-            .next()
-            .is_some_and(|rest| rest.chars().any(char::is_alphabetic))
-        {
+        let mut between = parts.iter().skip(1).step_by(2);
+        if !between.any(|words| words.contains(char::is_alphabetic)) {
             complaints.push(Complaint::new(
                 DIFFERENCES,
                 index + 1,
