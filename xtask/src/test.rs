@@ -165,7 +165,7 @@ fn run_guarded(command: &mut Command) -> Result<ExitCode> {
         .context("could not run cargo")?;
     let keeper = Keeper::of_group(&child)?;
     let status = child.wait().context("could not wait for the tests")?;
-    keeper.release();
+    drop(keeper);
     let code = status
         .code()
         .and_then(|code| u8::try_from(code).ok())

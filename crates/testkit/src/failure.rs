@@ -11,6 +11,11 @@ impl Failure {
         Failure(sentence.into())
     }
 
+    /// Somebody took the port between our finding it free and the server's listening on it.
+    pub(crate) fn is_port_taken(&self) -> bool {
+        self.0.contains("ddress already in use")
+    }
+
     /// Turns a lower error into a sentence that starts with what was attempted.
     pub(crate) fn while_doing<E: fmt::Display>(attempt: &str) -> impl FnOnce(E) -> Failure {
         move |cause| Failure(format!("could not {attempt}: {cause}"))

@@ -7,8 +7,6 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::process::Signal;
-
 use crate::postgres::Cluster;
 use crate::process::{Home, Server, Stop, free_port};
 use crate::{Failure, programs};
@@ -16,8 +14,8 @@ use crate::{Failure, programs};
 const START_SECS_MAX: u64 = 20;
 const START_TRIES_MAX: u32 = 3;
 const SESSIONS_PER_DATABASE: u32 = 6;
-/// The one signal that means "at once" in every version; the others wait for clients in some.
-const STOP: &[Stop] = &[(Signal::QUIT, "QUIT")];
+/// It keeps nothing, so it may simply be killed; its gentler ends differ from version to version.
+const STOP: &[Stop] = &[];
 
 /// A server to pool for, as the pooler itself reaches it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,20 +86,20 @@ impl Pooler {
         let mut tries = 1;
         loop {
             match Self::try_start(&program, upstream) {
-                Err(_) if tries < START_TRIES_MAX => tries += 1,
+                Err(failure) if tries < START_TRIES_MAX && failure.is_port_taken() => tries += 1,
                 outcome => return outcome,
             }
         }
     }
 
     fn try_start(program: &Path, upstream: &Upstream) -> Result<Self, Failure> {
-        let home = Home::new("windrow-pgbouncer-")?;
+        let home = Home::new("windrow-pgbouncer-", STOP)?;
         let sockets = home.subfolder("sockets")?;
         let port = free_port()?;
         let file = home.write("pgbouncer.ini", &settings(upstream, port, &sockets))?;
         let mut command = home.command(program);
         command.arg(file);
-        let mut server = Server::spawn(home, command, STOP)?;
+        let mut server = Server::spawn(home, command)?;
         let within = Duration::from_secs(START_SECS_MAX);
         server.wait_until("pgbouncer", within, || {
             TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok()

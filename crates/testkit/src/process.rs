@@ -5,12 +5,12 @@
 //! close and does the same.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,16 +21,21 @@ use crate::Failure;
 const POLL_MS: u64 = 20;
 const STOP_SECS_MAX: u64 = 10;
 
-/// Waits for its owner to release it or to die; then signals the process (or group) and clears up.
-/// Ignores the signals a terminal sends, so that it is there to act when they end its owner.
+/// Waits for its owner to release it or to die; then signals the process (or group) it was last
+/// told of, and clears up. Ignores the signals a terminal sends, so that it is there to act when
+/// they end its owner.
 const KEEPER_SCRIPT: &str = r#"
 trap '' INT TERM HUP QUIT
-target=$1 folder=$2
-shift 2
-read -r word
-[ "$word" = released ] && exit 0
+folder=$1 target=
+shift
+while read -r word value; do
+  case $word in
+    watch) target=$value ;;
+    released) exit 0 ;;
+  esac
+done
 for signal in "$@" KILL; do
-  kill -s "$signal" -- "$target" 2>/dev/null || break
+  [ -n "$target" ] && kill -s "$signal" -- "$target" 2>/dev/null || break
   tries=0
   while kill -s 0 -- "$target" 2>/dev/null && [ "$tries" -lt 50 ]; do
     sleep 0.1
@@ -49,12 +54,14 @@ pub struct Keeper {
 impl Keeper {
     /// Watches over every process of a group: all of them get `TERM` when the owner dies.
     pub fn of_group(leader: &Child) -> Result<Self, Failure> {
-        Self::spawn(&format!("-{}", leader.id()), None, &["TERM"])
+        let mut keeper = Self::spawn(None, &["TERM"])?;
+        keeper.tell(&format!("watch -{}", leader.id()));
+        Ok(keeper)
     }
 
-    fn spawn(target: &str, folder: Option<&Path>, signals: &[&str]) -> Result<Self, Failure> {
+    fn spawn(folder: Option<&Path>, signals: &[&str]) -> Result<Self, Failure> {
         let shell = Command::new("sh")
-            .args(["-c", KEEPER_SCRIPT, "keeper", target])
+            .args(["-c", KEEPER_SCRIPT, "keeper"])
             .arg(folder.unwrap_or(Path::new("")))
             .args(signals)
             .current_dir("/")
@@ -67,12 +74,18 @@ impl Keeper {
         Ok(Self { shell })
     }
 
-    /// Tells it that nothing is left to do.
-    pub fn release(mut self) {
-        if let Some(mut pipe) = self.shell.stdin.take() {
-            // A keeper that is gone already has nothing to be told.
-            let _ = pipe.write_all(b"released\n");
+    fn tell(&mut self, line: &str) {
+        if let Some(pipe) = &mut self.shell.stdin {
+            // A keeper that is gone cannot be told; what it guarded is still ended by its owner.
+            let _ = writeln!(pipe, "{line}");
         }
+    }
+}
+
+/// Dropped by an owner that lives: nothing is left to do.
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.tell("released");
         let _ = self.shell.wait();
     }
 }
@@ -80,8 +93,11 @@ impl Keeper {
 /// A temporary folder with the account that servers in it run as.
 #[derive(Debug)]
 pub(crate) struct Home {
+    // Declared first, so that it is gone before the keeper is released.
     folder: tempfile::TempDir,
+    keeper: Keeper,
     account: Option<Account>,
+    stop: &'static [Stop],
 }
 
 /// Who a server runs as when we are root: PostgreSQL and pgbouncer both refuse to be.
@@ -92,7 +108,8 @@ struct Account {
 }
 
 impl Home {
-    pub(crate) fn new(prefix: &str) -> Result<Self, Failure> {
+    /// `stop` is how its server is asked to end.
+    pub(crate) fn new(prefix: &str, stop: &'static [Stop]) -> Result<Self, Failure> {
         let folder = tempfile::Builder::new()
             .prefix(prefix)
             .permissions(fs::Permissions::from_mode(0o700))
@@ -101,14 +118,27 @@ impl Home {
         let owner = fs::metadata(folder.path())
             .map_err(Failure::while_doing("look at the temporary folder"))?
             .uid();
-        let account = if owner == 0 {
-            Some(unprivileged()?)
-        } else {
-            None
+        let account = (owner == 0).then(unprivileged).transpose()?;
+        let words: Vec<&str> = stop.iter().map(|(_, word)| *word).collect();
+        let keeper = Keeper::spawn(Some(folder.path()), &words)?;
+        let home = Self {
+            folder,
+            keeper,
+            account,
+            stop,
         };
-        let home = Self { folder, account };
         home.hand_over(home.path())?;
         Ok(home)
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn run(&mut self, mut command: Command) -> io::Result<Output> {
+        let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = piped.spawn()?;
+        self.keeper.tell(&format!("watch {}", child.id()));
+        let output = child.wait_with_output();
+        self.keeper.tell("watch");
+        output
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -173,26 +203,20 @@ fn id_of(name: &str, flag: &str) -> Option<u32> {
     String::from_utf8(output.stdout).ok()?.trim().parse().ok()
 }
 
-/// A running server, its folder and its keeper.
+/// One way of asking a server to stop, gentlest first; in the end it is killed.
+pub(crate) type Stop = (Signal, &'static str);
+
+/// A running server and its folder.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
-    keeper: Option<Keeper>,
     home: Home,
-    stop: &'static [Stop],
 }
-
-/// One way of asking a server to stop, gentlest first.
-pub(crate) type Stop = (Signal, &'static str);
 
 impl Server {
     /// Starts it in a process group of its own, so that a terminal's interrupt reaches the tests
     /// and not the server under them. Its output goes to `log` in its folder.
-    pub(crate) fn spawn(
-        home: Home,
-        mut command: Command,
-        stop: &'static [Stop],
-    ) -> Result<Self, Failure> {
+    pub(crate) fn spawn(mut home: Home, mut command: Command) -> Result<Self, Failure> {
         let log = File::create(home.path().join("log"))
             .map_err(Failure::while_doing("make a server's log"))?;
         let twin = log
@@ -204,16 +228,8 @@ impl Server {
             .stderr(twin)
             .spawn()
             .map_err(Failure::while_doing("start a server"))?;
-        let words: Vec<&str> = stop.iter().map(|(_, word)| *word).collect();
-        let mut server = Self {
-            child,
-            keeper: None,
-            home,
-            stop,
-        };
-        let target = server.child.id().to_string();
-        server.keeper = Some(Keeper::spawn(&target, Some(server.home.path()), &words)?);
-        Ok(server)
+        home.keeper.tell(&format!("watch {}", child.id()));
+        Ok(Self { child, home })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -266,7 +282,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         let pid = Pid::from_child(&self.child);
         let mut ended = self.child.try_wait().ok().flatten();
-        for (signal, _) in self.stop {
+        for (signal, _) in self.home.stop {
             if ended.is_none() && kill_process(pid, *signal).is_ok() {
                 ended = self.wait_for_end();
             }
@@ -274,9 +290,6 @@ impl Drop for Server {
         if ended.is_none() {
             let _ = self.child.kill();
             let _ = self.child.wait();
-        }
-        if let Some(keeper) = self.keeper.take() {
-            keeper.release();
         }
     }
 }

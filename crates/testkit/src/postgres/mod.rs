@@ -67,15 +67,15 @@ impl Cluster {
         let mut tries = 1;
         loop {
             match Self::try_start(&programs, options) {
-                Err(_) if tries < START_TRIES_MAX => tries += 1,
+                Err(failure) if tries < START_TRIES_MAX && failure.is_port_taken() => tries += 1,
                 outcome => return outcome,
             }
         }
     }
 
     fn try_start(programs: &Path, options: &Options) -> Result<Self, Failure> {
-        let home = Home::new("windrow-postgres-")?;
-        initdb(&home, programs, options)?;
+        let mut home = Home::new("windrow-postgres-", STOP)?;
+        initdb(&mut home, programs, options)?;
         let sockets = home.subfolder("sockets")?;
         let port = free_port()?;
         let mut command = home.command(&programs.join("postgres"));
@@ -83,7 +83,7 @@ impl Cluster {
         for (name, value) in settings(options, port, &sockets) {
             command.arg("-c").arg(format!("{name}={value}"));
         }
-        let mut server = Server::spawn(home, command, STOP)?;
+        let mut server = Server::spawn(home, command)?;
         let pid_file = server.path().join("data").join("postmaster.pid");
         let within = Duration::from_secs(START_SECS_MAX);
         server.wait_until("PostgreSQL", within, || is_ready(&pid_file))?;
@@ -106,15 +106,15 @@ impl Cluster {
     }
 }
 
-fn initdb(home: &Home, programs: &Path, options: &Options) -> Result<(), Failure> {
+fn initdb(home: &mut Home, programs: &Path, options: &Options) -> Result<(), Failure> {
     let mut command = home.command(&programs.join("initdb"));
     command.arg("-D").arg(home.path().join("data"));
     command.args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C"]);
     if !options.durable {
         command.arg("--no-sync");
     }
-    let output = command
-        .output()
+    let output = home
+        .run(command)
         .map_err(Failure::while_doing("run initdb"))?;
     if output.status.success() {
         return Ok(());
