@@ -1,0 +1,183 @@
+//! Members: who is alive, who left, and that a tombstone is for ever.
+
+use windrow_domain::InstanceId;
+use windrow_store::error::Kind;
+use windrow_store::member::{Member, NewMember};
+use windrow_store::{Batches, Claim, Members, Scope, Store, Sweep};
+
+use crate::World;
+use crate::fixture::*;
+
+fn new_member(instance: InstanceId) -> NewMember {
+    NewMember {
+        instance,
+        service: "windrow".to_owned(),
+        host: "host-ü".to_owned(),
+        pid: u32::MAX,
+        metadata: "{\"zone\":\"a\"}".to_owned(),
+    }
+}
+
+async fn join(store: &impl Store) -> InstanceId {
+    let instance = InstanceId::new();
+    store.register(new_member(instance)).await.expect("anybody may join");
+    instance
+}
+
+async fn seen(store: &impl Store, instance: InstanceId) -> Member {
+    let members = store.members().await.expect("members are listed");
+    let found = members.into_iter().find(|member| member.instance == instance);
+    found.expect("a member is listed")
+}
+
+/// A member is listed as it registered; a heartbeat moves its time; registering again is one.
+pub async fn a_member_is_heard_of(world: &impl World) {
+    let store = world.store();
+    let joined_at = now(world);
+    let instance = join(store).await;
+    let member = seen(store, instance).await;
+    let new = new_member(instance);
+    assert_eq!((&member.service, &member.host, member.pid), (&new.service, &new.host, new.pid));
+    assert!(member.metadata.contains("zone"), "{}", member.metadata);
+    assert_eq!((member.joined_at, member.heartbeat_at), (joined_at, joined_at));
+    assert_eq!(member.tombstoned_at, None);
+    pass(world, 1000);
+    store.heartbeat(instance).await.unwrap();
+    assert_eq!(seen(store, instance).await.heartbeat_at, now(world));
+    pass(world, 1000);
+    store.register(new).await.unwrap();
+    let member = seen(store, instance).await;
+    assert_eq!((member.joined_at, member.heartbeat_at), (joined_at, now(world)));
+}
+
+/// Who never registered cannot be heard of.
+pub async fn a_stranger_has_no_heartbeat(world: &impl World) {
+    assert_eq!(kind(world.store().heartbeat(InstanceId::new()).await), Kind::Missing);
+    assert!(world.store().members().await.unwrap().is_empty());
+}
+
+/// Members are listed by the time they joined, the tombstoned ones too.
+pub async fn members_are_listed_by_the_time_they_joined(world: &impl World) {
+    let store = world.store();
+    let mut joined = Vec::new();
+    for _ in 0..4 {
+        joined.push(join(store).await);
+        pass(world, 10);
+    }
+    store.tombstone(joined[1]).await.unwrap();
+    store.heartbeat(joined[0]).await.unwrap();
+    let listed = world.another().await.members().await.unwrap();
+    assert_eq!(listed.iter().map(|member| member.instance).collect::<Vec<_>>(), joined);
+    assert_eq!(listed[1].tombstoned_at, Some(now(world)));
+}
+
+/// Who leaves gives its leases back, with no attempt and no crash counted.
+pub async fn who_leaves_gives_its_leases_back(world: &impl World) {
+    let store = world.store();
+    let batch = Sheet::of("ada").lines(MODEL, 6).lines("model-b", 4).run(store).await;
+    let worker = Worker { store: store.clone(), instance: join(store).await };
+    let other = Worker::on(store);
+    let first = worker.take(3).await;
+    worker.ask(request(&["model-b"], 4)).await.expect("four lines");
+    let theirs = other.take(2).await;
+    let went = store.tombstone(worker.instance).await.unwrap();
+    assert_eq!(went, 7);
+    check(store, batch).await;
+    assert!(is_lost(&worker.complete(&first).await));
+    assert!(!is_lost(&other.complete(&theirs).await));
+    let back = other.take(6).await;
+    assert_eq!(seqs(&back), seqs(&first));
+    assert_eq!((back.lease.attempts, back.lease.crashes), (0, 0));
+    assert_eq!(store.tombstone(worker.instance).await.unwrap(), 0, "a repeat changes nothing");
+    check(store, batch).await;
+}
+
+/// A tombstoned instance is refused and must come back under a new id.
+pub async fn a_tombstone_is_for_ever(world: &impl World) {
+    let store = world.store();
+    let instance = join(store).await;
+    store.tombstone(instance).await.unwrap();
+    assert_eq!(kind(store.heartbeat(instance).await), Kind::LeaseLost);
+    assert_eq!(kind(store.register(new_member(instance)).await), Kind::LeaseLost);
+    pass(world, 60_000);
+    assert_eq!(kind(store.heartbeat(instance).await), Kind::LeaseLost);
+    assert!(seen(store, instance).await.tombstoned_at < Some(now(world)));
+    join(store).await;
+    assert_eq!(store.members().await.unwrap().len(), 2);
+}
+
+/// Whatever a tombstoned instance still claims is refused, or lost at once.
+pub async fn a_tombstoned_instance_keeps_no_lines(world: &impl World) {
+    let store = world.store();
+    let batch = batch_of(store, "ada", 3).await;
+    let instance = join(store).await;
+    store.tombstone(instance).await.unwrap();
+    match store.lease_tranche(instance, request(&[MODEL], 2)).await {
+        Err(error) => assert_eq!(error.kind, Kind::LeaseLost),
+        Ok(tranche) => {
+            let leased = u64::from(tranche.is_some());
+            assert_eq!(store.return_lost(10, 3).await.unwrap().leases, leased);
+        }
+    }
+    assert_eq!(counts(store, batch).await.leased, 0);
+    check(store, batch).await;
+}
+
+/// Instances not heard of are tombstoned, at most so many, each once; their leases are lost at
+/// once, long before their time.
+pub async fn silent_members_are_reaped(world: &impl World) {
+    let store = world.store();
+    let batch = batch_of(store, "ada", 10).await;
+    let silent = [join(store).await, join(store).await, join(store).await];
+    let loud = Worker { store: store.clone(), instance: join(store).await };
+    for instance in silent {
+        Worker { store: store.clone(), instance }.take(2).await;
+    }
+    let theirs = loud.take(2).await;
+    pass(world, 9_999);
+    assert!(store.reap_members(10_000, 10).await.unwrap().is_empty());
+    store.heartbeat(loud.instance).await.unwrap();
+    pass(world, 10);
+    let mut reaped = store.reap_members(10_000, 2).await.unwrap();
+    assert_eq!(reaped.len(), 2);
+    assert_eq!(counts(store, batch).await.leased, 8, "reaping itself moves no line");
+    reaped.extend(store.reap_members(10_000, 10).await.unwrap());
+    reaped.sort();
+    let mut expected = silent.to_vec();
+    expected.sort();
+    assert_eq!(reaped, expected);
+    assert!(store.reap_members(10_000, 10).await.unwrap().is_empty());
+
+    let lost = store.return_lost(10, 3).await.unwrap();
+    assert_eq!((lost.leases, lost.returned), (3, 6));
+    check(store, batch).await;
+    assert!(!is_lost(&loud.complete(&theirs).await));
+    assert_eq!(kind(store.heartbeat(silent[0]).await), Kind::LeaseLost);
+    let again = loud.take(10).await;
+    assert_eq!(again.lease.crashes, 1, "they did crash");
+    check(store, batch).await;
+}
+
+/// An instance that never registered is not tombstoned: its leases live until their time.
+pub async fn an_unregistered_instance_keeps_its_leases(world: &impl World) {
+    let store = world.store();
+    let batch = batch_of(store, "ada", 2).await;
+    let worker = Worker::on(store);
+    let held = worker.take(2).await;
+    store.reap_members(0, 10).await.unwrap();
+    assert_eq!(store.return_lost(10, 3).await.unwrap().leases, 0);
+    assert!(!is_lost(&worker.complete(&held).await));
+    check(store, batch).await;
+}
+
+/// Leaving may be what settles a batch that is being cancelled.
+pub async fn leaving_may_settle_a_batch(world: &impl World) {
+    let store = world.store();
+    let id = batch_of(store, "ada", 4).await;
+    let worker = Worker { store: store.clone(), instance: join(store).await };
+    worker.take(2).await;
+    store.cancel_batch(&Scope::All, id).await.unwrap();
+    store.tombstone(worker.instance).await.unwrap();
+    assert!(!batch(store, id).await.state.is_running(), "it waits to be closed");
+    check(store, id).await;
+}

@@ -1,0 +1,341 @@
+//! A model of the four places in plain collections, for the random walks to compare a store with.
+//!
+//! Holds throughout: the model never predicts which lane a claim takes; it judges whether what the
+//! store did is one of the things it may do, and then follows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use windrow_domain::attempt::Status;
+use windrow_domain::batch::{Event, apply};
+use windrow_domain::lease::{Loss, on_loss};
+use windrow_domain::{BatchId, Counts, LaneNo, LeaseId, LineSet, Phase, State, Target};
+use windrow_store::claim::Tranche;
+use windrow_store::inspect::BatchAudit;
+use windrow_store::record::{Outcomes, bucket};
+
+/// A line that came back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Returned {
+    attempts: u32,
+    crashes: u32,
+    not_before: Timestamp,
+    tranche_max: u32,
+}
+
+/// One lane of a batch.
+#[derive(Clone, Debug)]
+pub(crate) struct Lane {
+    pub(crate) target: Target,
+    pub(crate) total: u64,
+    pub(crate) phase: Phase,
+    cursor: u64,
+    returned: BTreeMap<u64, Returned>,
+    finished: BTreeMap<u64, Status>,
+}
+
+/// One batch.
+#[derive(Clone, Debug)]
+pub(crate) struct Batch {
+    pub(crate) state: State,
+    pub(crate) generation: u32,
+    pub(crate) deadline: Option<Timestamp>,
+    pub(crate) lanes: Vec<Lane>,
+}
+
+/// One lease.
+#[derive(Clone, Debug)]
+pub(crate) struct Lease {
+    pub(crate) batch: BatchId,
+    lane: usize,
+    attempts: u32,
+    crashes: u32,
+    granted: u64,
+    pub(crate) expires_at: Timestamp,
+    pub(crate) outstanding: LineSet,
+}
+
+/// Everything.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Model {
+    pub(crate) batches: BTreeMap<BatchId, Batch>,
+    pub(crate) leases: BTreeMap<LeaseId, Lease>,
+}
+
+impl Model {
+    pub(crate) fn create(
+        &mut self,
+        id: BatchId,
+        targets: &[Target],
+        total: u64,
+        deadline: Option<Timestamp>,
+    ) {
+        let lane = |target: &Target| Lane {
+            target: target.clone(),
+            total,
+            phase: Phase::Open,
+            cursor: 0,
+            returned: BTreeMap::new(),
+            finished: BTreeMap::new(),
+        };
+        let lanes = targets.iter().map(lane).collect();
+        let batch = Batch { state: State::InProgress, generation: 0, deadline, lanes };
+        self.batches.insert(id, batch);
+    }
+
+    fn leased(&self, id: BatchId, lane: usize) -> Vec<LineSet> {
+        let of_lane = |lease: &&Lease| lease.batch == id && lease.lane == lane;
+        self.leases.values().filter(of_lane).map(|lease| lease.outstanding.clone()).collect()
+    }
+
+    fn counts(&self, id: BatchId, lane_no: usize) -> Counts {
+        let lane = &self.batches[&id].lanes[lane_no];
+        let of = |status| lane.finished.values().filter(|is| **is == status).count() as u64;
+        Counts {
+            total: lane.total,
+            untouched: lane.total - lane.cursor,
+            returned: lane.returned.len() as u64,
+            leased: self.leased(id, lane_no).iter().map(LineSet::len).sum(),
+            completed: of(Status::Completed),
+            failed: of(Status::Failed),
+            not_found: of(Status::NotFound),
+            skipped: of(Status::Skipped),
+        }
+    }
+
+    /// Closes lanes that are done, and settles the batch when all are. Says whether it did.
+    pub(crate) fn settle(&mut self, id: BatchId) -> bool {
+        for lane_no in 0..self.batches[&id].lanes.len() {
+            let counts = self.counts(id, lane_no);
+            let lane = &mut self.batches.get_mut(&id).expect("known").lanes[lane_no];
+            if counts.is_done(lane.phase) {
+                lane.phase = Phase::Done;
+            }
+        }
+        let batch = self.batches.get_mut(&id).expect("known");
+        let settles =
+            batch.state.is_running() && batch.lanes.iter().all(|lane| lane.phase == Phase::Done);
+        if settles {
+            batch.state = apply(batch.state, Event::LanesDone).expect("a running batch settles");
+        }
+        settles
+    }
+
+    /// Steers a batch as the domain says; false when that is refused.
+    pub(crate) fn steer(&mut self, id: BatchId, event: Event) -> bool {
+        let batch = self.batches.get_mut(&id).expect("known");
+        let Ok(state) = apply(batch.state, event) else { return false };
+        batch.state = state;
+        if state.is_running() {
+            let open = batch.lanes.iter_mut().filter(|lane| lane.phase != Phase::Done);
+            open.for_each(|lane| lane.phase = Phase::of(state));
+        }
+        self.settle(id);
+        true
+    }
+
+    /// Judges a claim that got a tranche, and follows it.
+    pub(crate) fn granted(&mut self, tranche: &Tranche, lines_max: u32, now: Timestamp) {
+        let lease = &tranche.lease;
+        let batch = self.batches.get_mut(&lease.batch).expect("a batch of the walk");
+        assert_eq!(lease.generation, batch.generation, "{tranche:?}");
+        let lane = &mut batch.lanes[usize::from(lease.lane)];
+        assert_eq!((lane.phase, &lane.target), (Phase::Open, &lease.target), "{tranche:?}");
+        let lines: LineSet = tranche.lines.iter().map(|line| line.seq).collect();
+        assert_eq!(lines, lease.held.outstanding);
+        assert!(!lines.is_empty() && lines.len() <= u64::from(lines_max), "{tranche:?}");
+        let is_due = |line: &Returned| line.not_before <= now;
+        if lane.returned.values().any(is_due) {
+            let alike = |line: &&Returned| {
+                is_due(line) && (line.attempts, line.crashes) == (lease.attempts, lease.crashes)
+            };
+            let mut tranche_max = lines_max;
+            for seq in lines.iter() {
+                let line = lane.returned.get(&seq).expect("a due line goes before an untouched one");
+                assert!(alike(&line), "line {seq} is {line:?}, in {tranche:?}");
+                tranche_max = tranche_max.min(line.tranche_max);
+            }
+            assert!(lines.len() <= u64::from(tranche_max), "{tranche:?}");
+            if lease.crashes == 0 {
+                let due = lane.returned.values().filter(alike).count() as u64;
+                assert_eq!(lines.len(), due.min(u64::from(lines_max)), "due lines are merged");
+            }
+            lane.returned.retain(|seq, _| !lines.contains(*seq));
+        } else {
+            let size = u64::from(lines_max).min(lane.total - lane.cursor);
+            assert_eq!(lines, LineSet::span(lane.cursor, size), "the next untouched lines");
+            assert_eq!((lease.attempts, lease.crashes), (0, 0));
+            lane.cursor += size;
+        }
+        let model = Lease {
+            batch: lease.batch,
+            lane: usize::from(lease.lane),
+            attempts: lease.attempts,
+            crashes: lease.crashes,
+            granted: lines.len(),
+            expires_at: lease.expires_at,
+            outstanding: lines,
+        };
+        assert!(self.leases.insert(lease.held.id, model).is_none());
+    }
+
+    /// Judges a claim that got nothing.
+    pub(crate) fn nothing_to_claim(&self, targets: &[Target], now: Timestamp) {
+        for (id, batch) in &self.batches {
+            for lane in &batch.lanes {
+                let wanted = lane.phase == Phase::Open && targets.contains(&lane.target);
+                let due = lane.returned.values().any(|line| line.not_before <= now);
+                let some = lane.cursor < lane.total || due;
+                assert!(!(wanted && some), "{id} has lines to claim: {lane:?}");
+            }
+        }
+    }
+
+    /// Follows outcomes; gives what was ignored and what remains, or none when the lease is lost.
+    pub(crate) fn record(
+        &mut self,
+        outcomes: &Outcomes,
+        now: Timestamp,
+    ) -> Option<(LineSet, LineSet)> {
+        let id = outcomes.held.id;
+        let lease = self.leases.get_mut(&id)?;
+        let batch = self.batches.get_mut(&lease.batch).expect("known");
+        let lane = &mut batch.lanes[lease.lane];
+        let mut named = outcomes.released.clone();
+        for line in outcomes.finished.iter().filter(|line| lease.outstanding.contains(line.seq)) {
+            lane.finished.insert(line.seq, line.status);
+        }
+        for line in outcomes.again.iter().filter(|line| lease.outstanding.contains(line.seq)) {
+            let (attempts, not_before) = (lease.attempts + 1, bucket(line.not_before));
+            let back = Returned { attempts, crashes: 0, not_before, tranche_max: u32::MAX };
+            lane.returned.insert(line.seq, back);
+        }
+        let released = outcomes.released.intersection(&lease.outstanding);
+        lease.give_back(&released, lane, now);
+        let finished = outcomes.finished.iter().map(|line| line.seq);
+        for seq in finished.chain(outcomes.again.iter().map(|line| line.seq)) {
+            named.insert(seq);
+        }
+        let ignored = named.difference(&lease.outstanding);
+        lease.outstanding = lease.outstanding.difference(&named);
+        let remaining = lease.outstanding.clone();
+        if remaining.is_empty() {
+            self.leases.remove(&id);
+        }
+        Some((ignored, remaining))
+    }
+
+    /// Gives a whole lease back untried; says how many lines and which batch.
+    pub(crate) fn release(&mut self, id: LeaseId, now: Timestamp) -> Option<(u64, BatchId)> {
+        let lease = self.leases.remove(&id)?;
+        let batch = self.batches.get_mut(&lease.batch).expect("known");
+        lease.give_back(&lease.outstanding, &mut batch.lanes[lease.lane], now);
+        Some((lease.outstanding.len(), lease.batch))
+    }
+
+    /// Takes back every lease past its time: how many, returned, failed, and the batches touched.
+    pub(crate) fn lose(
+        &mut self,
+        now: Timestamp,
+        crashes_max: u32,
+    ) -> (u64, u64, u64, BTreeSet<BatchId>) {
+        let late = |lease: &Lease| lease.expires_at <= now;
+        let ids: Vec<_> =
+            self.leases.iter().filter(|(_, lease)| late(lease)).map(|(id, _)| *id).collect();
+        let (leases, mut returned, mut failed) = (ids.len() as u64, 0, 0);
+        let mut touched = BTreeSet::new();
+        for id in ids {
+            let lease = self.leases.remove(&id).expect("just found");
+            let batch = self.batches.get_mut(&lease.batch).expect("known");
+            let lane = &mut batch.lanes[lease.lane];
+            let loss = on_loss(lease.outstanding.len(), lease.crashes, crashes_max);
+            for seq in lease.outstanding.iter() {
+                if let Loss::Return { tranche_max } = loss {
+                    let (attempts, crashes) = (lease.attempts, lease.crashes + 1);
+                    let back = Returned { attempts, crashes, not_before: now, tranche_max };
+                    lane.returned.insert(seq, back);
+                    returned += 1;
+                } else {
+                    lane.finished.insert(seq, Status::Failed);
+                    failed += 1;
+                }
+            }
+            touched.insert(lease.batch);
+        }
+        (leases, returned, failed, touched)
+    }
+
+    /// Puts finished lines of these outcomes back, in line order, when the state allows it.
+    pub(crate) fn reprocess(
+        &mut self,
+        id: BatchId,
+        statuses: &[Status],
+        lines_max: u32,
+        now: Timestamp,
+    ) -> Option<u64> {
+        let batch = self.batches.get_mut(&id).expect("known");
+        let state = apply(batch.state, Event::Reprocessed).ok()?;
+        let mut lines = Vec::new();
+        for (lane_no, lane) in batch.lanes.iter().enumerate() {
+            let matches = lane.finished.iter().filter(|(_, status)| statuses.contains(status));
+            // Files of the walk go round over their targets, so line order is (seq, lane) order.
+            lines.extend(matches.map(|(seq, _)| (*seq, lane_no)));
+        }
+        lines.sort_unstable();
+        lines.truncate(lines_max as usize);
+        for (seq, lane_no) in &lines {
+            let lane = &mut batch.lanes[*lane_no];
+            lane.finished.remove(seq);
+            let back =
+                Returned { attempts: 0, crashes: 0, not_before: now, tranche_max: u32::MAX };
+            lane.returned.insert(*seq, back);
+            lane.phase = Phase::of(state);
+        }
+        if !lines.is_empty() {
+            batch.generation += 1;
+            batch.state = state;
+        }
+        Some(lines.len() as u64)
+    }
+
+    /// The rows of a batch must say what the model says.
+    pub(crate) fn compare(&self, id: BatchId, audit: &BatchAudit, story: &str) {
+        let batch = &self.batches[&id];
+        if let Err(sentence) = audit.check() {
+            panic!("{story}: {sentence}");
+        }
+        assert_eq!(audit.state, batch.state, "{story}: state of {id}");
+        assert_eq!(audit.lanes.len(), batch.lanes.len());
+        for (lane_no, (rows, lane)) in audit.lanes.iter().zip(&batch.lanes).enumerate() {
+            let union = |sets: &[LineSet]| sets.iter().fold(LineSet::new(), |all, set| all.union(set));
+            let at = format!("{story}: lane {lane_no} of {id}");
+            assert_eq!(rows.lane, LaneNo::try_from(lane_no).expect("few lanes"));
+            assert_eq!(rows.phase, lane.phase, "{at}");
+            assert_eq!(rows.cursor, lane.cursor, "{at}: cursor");
+            assert_eq!(rows.counts, self.counts(id, lane_no), "{at}: counts");
+            let returned: LineSet = lane.returned.keys().copied().collect();
+            assert_eq!(union(&rows.returned), returned, "{at}: returned");
+            let (mut theirs, mut ours) = (rows.leased.clone(), self.leased(id, lane_no));
+            theirs.sort_by_key(LineSet::first);
+            ours.sort_by_key(LineSet::first);
+            assert_eq!(theirs, ours, "{at}: leased");
+            for (status, set) in Status::ALL.into_iter().zip(&rows.finished) {
+                let of = lane.finished.iter().filter(|(_, is)| **is == status);
+                let ours: LineSet = of.map(|(seq, _)| *seq).collect();
+                assert_eq!(*set, ours, "{at}: {status:?}");
+            }
+        }
+    }
+}
+
+impl Lease {
+    fn give_back(&self, lines: &LineSet, lane: &mut Lane, now: Timestamp) {
+        let suspect = self.crashes > 0;
+        let tranche_max =
+            if suspect { u32::try_from(self.granted).expect("small") } else { u32::MAX };
+        let (attempts, crashes) = (self.attempts, self.crashes);
+        for seq in lines.iter() {
+            lane.returned.insert(seq, Returned { attempts, crashes, not_before: now, tranche_max });
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Reprocessing: finished lines run again, one bounded step at a time.
+
+use windrow_domain::attempt::Status;
+use windrow_domain::{BatchId, LineSet, State};
+use windrow_store::batch::{REPROCESS_LINES_MAX, Reprocess, Reprocessed, Select};
+use windrow_store::error::Kind;
+use windrow_store::{Batches, Finalise, Inspect, Store};
+
+use crate::World;
+use crate::fixture::*;
+
+fn step(batch: BatchId, select: Select) -> Reprocess {
+    Reprocess { batch, select, generation: None, lines_max: 1000 }
+}
+
+fn statuses(statuses: &[Status]) -> Select {
+    Select::Statuses(statuses.to_vec())
+}
+
+async fn reprocess(store: &impl Store, step: Reprocess) -> Reprocessed {
+    store.reprocess(&scope("ada"), step).await.expect("a step is made")
+}
+
+/// Six lines: 1 and 2 completed, 3 and 4 failed, 5 not found, 6 skipped.
+async fn mixed_batch(world: &impl World) -> BatchId {
+    let batch = batch_of(world.store(), "ada", 6).await;
+    let worker = Worker::on(world.store());
+    for (lines, status) in
+        [(2, Status::Completed), (2, Status::Failed), (1, Status::NotFound), (1, Status::Skipped)]
+    {
+        let tranche = worker.take(lines).await;
+        worker.finish(&tranche, status).await;
+    }
+    batch
+}
+
+/// By status: the matching lines go back with no tries behind them, the others stay; run again,
+/// the batch settles again with the new results.
+pub async fn lines_of_a_status_run_again(world: &impl World) {
+    let store = world.store();
+    let id = mixed_batch(world).await;
+    let worker = Worker::on(store);
+    worker.close(id).await;
+    pass(world, 1000);
+    let done = reprocess(store, step(id, statuses(&[Status::Failed, Status::NotFound]))).await;
+    assert_eq!(done, Reprocessed { generation: 1, moved: 3, more: false });
+
+    let open = batch(store, id).await;
+    assert_eq!((open.state, open.generation), (State::InProgress, 1));
+    assert_eq!((open.finalizing_at, open.closed_at, &open.summary), (None, None, &None));
+    let counts = open.counts;
+    assert_eq!((counts.completed, counts.skipped, counts.returned), (2, 1, 3));
+    assert_eq!((counts.failed, counts.not_found), (0, 0));
+    check(store, id).await;
+    let lines: Vec<_> = results(store, id).await.iter().map(|row| row.result.line).collect();
+    assert_eq!(lines, [1, 2, 6], "their old results are gone");
+
+    let tranche = worker.take(10).await;
+    assert_eq!(seqs(&tranche).to_string(), "2-4");
+    assert_eq!((tranche.lease.attempts, tranche.lease.generation), (0, 1));
+    assert_eq!(worker.complete(&tranche).await.finalizing, [id], "it settles a second time");
+    let generations: Vec<_> =
+        results(store, id).await.iter().map(|row| row.generation).collect();
+    assert_eq!(generations, [0, 0, 1, 1, 1, 0]);
+    let closed = worker.close(id).await;
+    assert_eq!((closed.state, closed.counts.completed), (State::Completed, 5));
+    check(store, id).await;
+}
+
+/// By line: chosen finished lines run again; chosen lines without a result stay where they are.
+pub async fn chosen_lines_run_again(world: &impl World) {
+    let store = world.store();
+    let id = batch_of(store, "ada", 10).await;
+    let worker = Worker::on(store);
+    worker.complete(&worker.take(4).await).await;
+    let held = worker.take(2).await;
+    let chosen: LineSet = "2-3,6,8,500".parse().expect("a set");
+    let done = reprocess(store, step(id, Select::Lines(chosen))).await;
+    assert_eq!((done.moved, done.more), (2, false));
+    let counts = counts(store, id).await;
+    assert_eq!((counts.completed, counts.returned, counts.leased, counts.untouched), (2, 2, 2, 4));
+    check(store, id).await;
+
+    assert_eq!(seqs(&worker.take(10).await).to_string(), "1-2", "line 2 has seq 1");
+    let (left, ignored) = kept(&worker.complete(&held).await);
+    assert!(left.is_none() && ignored.is_empty(), "what was leased goes on");
+    check(store, id).await;
+}
+
+/// A batch that still runs can be reprocessed; a paused one stays paused.
+pub async fn a_running_batch_can_be_reprocessed(world: &impl World) {
+    let store = world.store();
+    let id = batch_of(store, "ada", 3).await;
+    let worker = Worker::on(store);
+    worker.complete(&worker.take(2).await).await;
+    store.pause_batch(&scope("ada"), id, None).await.unwrap();
+    let done = reprocess(store, step(id, statuses(&[Status::Completed]))).await;
+    assert_eq!((done.generation, done.moved), (1, 2));
+    assert_eq!(batch(store, id).await.state, State::Paused);
+    assert_eq!(worker.claim(5).await, None);
+    check(store, id).await;
+    store.resume_batch(&scope("ada"), id).await.unwrap();
+    let done = reprocess(store, step(id, statuses(&[Status::Completed]))).await;
+    assert_eq!((done.moved, done.more), (0, false));
+    assert_eq!(worker.drain(id, &[MODEL]).await, [id]);
+    check(store, id).await;
+}
+
+/// When nothing matches, nothing changes: not the generation, not a closed batch.
+pub async fn a_reprocess_that_matches_nothing_changes_nothing(world: &impl World) {
+    let store = world.store();
+    let id = mixed_batch(world).await;
+    let worker = Worker::on(store);
+    worker.close(id).await;
+    let before = batch(store, id).await;
+    reprocess(store, step(id, Select::Lines(LineSet::range(100, 200)))).await;
+    assert_eq!(batch(store, id).await, before);
+    reprocess(store, step(id, Select::Lines(LineSet::new()))).await;
+    assert_eq!(batch(store, id).await, before);
+    let all_good = batch_of(store, "ada", 2).await;
+    worker.drain(all_good, &[MODEL]).await;
+    let before = batch(store, all_good).await;
+    let done = reprocess(store, step(all_good, statuses(&[Status::Failed]))).await;
+    assert_eq!(done, Reprocessed { generation: 0, moved: 0, more: false });
+    assert_eq!(batch(store, all_good).await, before);
+    check(store, id).await;
+}
+
+/// Steps have a bound, go in line order, and the next one continues with the first's generation.
+pub async fn steps_continue_with_the_generation_of_the_first(world: &impl World) {
+    let store = world.store();
+    let id = batch_of(store, "ada", 10).await;
+    let worker = Worker::on(store);
+    worker.drain(id, &[MODEL]).await;
+    worker.close(id).await;
+
+    let all = statuses(&[Status::Completed]);
+    let first = Reprocess { lines_max: 4, ..step(id, all.clone()) };
+    let done = reprocess(store, first.clone()).await;
+    assert_eq!(done, Reprocessed { generation: 1, moved: 4, more: true });
+    check(store, id).await;
+    let tranche = worker.take(10).await;
+    assert_eq!(seqs(&tranche).to_string(), "0-3", "the lowest lines go first");
+    worker.complete(&tranche).await;
+
+    let next = Reprocess { generation: Some(1), ..first };
+    let done = reprocess(store, next.clone()).await;
+    assert_eq!((done.generation, done.moved), (1, 4), "lines that finished again are not taken");
+    check(store, id).await;
+    assert_eq!(seqs(&worker.take(10).await).to_string(), "4-7");
+    let mut last = reprocess(store, next.clone()).await;
+    assert_eq!(last.moved, 2);
+    if last.more {
+        last = reprocess(store, next.clone()).await;
+        assert_eq!(last.moved, 0);
+    }
+    assert!(!last.more);
+    assert_eq!(batch(store, id).await.generation, 1);
+    check(store, id).await;
+
+    let second = reprocess(store, step(id, all)).await;
+    assert_eq!((second.generation, second.moved), (2, 4), "a new reprocess takes them");
+    let old = store.reprocess(&scope("ada"), next).await;
+    assert_eq!(kind(old), Kind::Conflict, "the first one's steps are over");
+    check(store, id).await;
+}
+
+/// A continuation with a generation that never was is a conflict.
+pub async fn a_step_of_another_generation_is_a_conflict(world: &impl World) {
+    let store = world.store();
+    let id = mixed_batch(world).await;
+    for generation in [1, 7] {
+        let wrong =
+            Reprocess { generation: Some(generation), ..step(id, statuses(&Status::ALL)) };
+        assert_eq!(kind(store.reprocess(&scope("ada"), wrong).await), Kind::Conflict);
+    }
+    assert_eq!(counts(store, id).await.finished(), 6);
+    check(store, id).await;
+}
+
+/// A step moves between one line and the bound.
+pub async fn a_step_out_of_bounds_is_invalid(world: &impl World) {
+    let store = world.store();
+    let id = mixed_batch(world).await;
+    for lines_max in [0, REPROCESS_LINES_MAX + 1, u32::MAX] {
+        let wrong = Reprocess { lines_max, ..step(id, statuses(&Status::ALL)) };
+        let error = store.reprocess(&scope("ada"), wrong).await.unwrap_err();
+        assert_eq!(error.kind, Kind::Invalid);
+    }
+    let most = Reprocess { lines_max: REPROCESS_LINES_MAX, ..step(id, statuses(&Status::ALL)) };
+    assert_eq!(reprocess(store, most).await.moved, 6);
+    check(store, id).await;
+}
+
+/// The history of a line's tries outlives a reprocess, told apart by generation.
+pub async fn reprocessing_keeps_the_history(world: &impl World) {
+    let store = world.store();
+    let id = batch_of(store, "ada", 1).await;
+    let worker = Worker::on(store);
+    for generation in 0..2 {
+        for attempt in 1..=2 {
+            pass(world, 1000);
+            let tranche = worker.take(1).await;
+            assert_eq!((tranche.lease.generation, tranche.lease.attempts), (generation, attempt - 1));
+            worker.record(again(&tranche, now(world))).await;
+        }
+        pass(world, 1000);
+        worker.finish(&worker.take(1).await, Status::Failed).await;
+        if generation == 0 {
+            reprocess(store, step(id, statuses(&[Status::Failed]))).await;
+        }
+    }
+    let tries = store.attempts(&scope("ada"), id, 1).await.unwrap();
+    let told: Vec<_> = tries.iter().map(|row| (row.generation, row.attempt)).collect();
+    assert_eq!(told, [(0, 1), (0, 2), (1, 1), (1, 2)]);
+    check(store, id).await;
+}
+
+/// Only lanes that got lines back open again; the others stay done.
+pub async fn lanes_without_moved_lines_stay_done(world: &impl World) {
+    let store = world.store();
+    let id = Sheet::of("ada").lines(MODEL, 2).lines("model-b", 2).run(store).await;
+    let worker = Worker::on(store);
+    worker.drain(id, &[MODEL, "model-b"]).await;
+    reprocess(store, step(id, Select::Lines(LineSet::range(1, 1)))).await;
+    check(store, id).await;
+    assert_eq!(worker.ask(request(&["model-b"], 5)).await, None);
+    assert_eq!(worker.drain(id, &[MODEL]).await, [id]);
+    check(store, id).await;
+}
+
+/// A reprocess in the middle of a finalisation takes the right to close it.
+pub async fn a_reprocess_ends_a_finalisation(world: &impl World) {
+    let store = world.store();
+    let id = mixed_batch(world).await;
+    let worker = Worker::on(store);
+    let held = store.take_finalisation(id, worker.instance, LEASE_MS).await.unwrap();
+    reprocess(store, step(id, statuses(&[Status::Failed]))).await;
+    let closing = store.close_batch(&held, rows(&held.counts), "{}").await;
+    assert_eq!(kind(closing), Kind::LeaseLost);
+    worker.drain(id, &[MODEL]).await;
+    let closing = store.close_batch(&held, rows(&held.counts), "{}").await;
+    assert_eq!(kind(closing), Kind::LeaseLost, "not even when it is finalizing again");
+    let other = Worker::on(store);
+    let taken = store.take_finalisation(id, other.instance, LEASE_MS).await.unwrap();
+    assert!(taken.token > held.token, "tokens rise");
+    assert_eq!(taken.generation, 1);
+    store.close_batch(&taken, rows(&taken.counts), "{}").await.unwrap();
+    check(store, id).await;
+}
