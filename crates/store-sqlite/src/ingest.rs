@@ -11,7 +11,8 @@ use rusqlite::{Row, params};
 use windrow_domain::lane::LANES_MAX;
 use windrow_domain::{FileId, Target};
 use windrow_store::ingest::{
-    CHUNK_LINES_MAX, Chunk, ERRORS_MAX, File, FileState, Ingest, NewFile, NewLane, Span, Verdict,
+    CHUNK_BYTES_MAX, CHUNK_LINES_MAX, Chunk, ERRORS_MAX, File, FileState, Ingest, NewFile, NewLane,
+    Span, Verdict,
 };
 use windrow_store::{Kind, Result, Scope};
 
@@ -118,6 +119,14 @@ fn add_lines(tx: &Tx<'_>, file: FileId, chunk: &Chunk) -> Result<()> {
         return Err(tx.invalid(
             "lines",
             format!("a chunk has at most {CHUNK_LINES_MAX} lines"),
+        ));
+    }
+    // The line that goes over the bound may still be in it, and no other.
+    let last = chunk.lines.last().map_or(0, |line| line.raw.len() as u64);
+    if chunk.bytes() - last > CHUNK_BYTES_MAX as u64 {
+        return Err(tx.invalid(
+            "lines",
+            format!("a chunk has at most {CHUNK_BYTES_MAX} bytes"),
         ));
     }
     let spans = chunk.spans().map_err(|lane| {

@@ -125,7 +125,7 @@ impl<'c> Tx<'c> {
         let later = self
             .now
             .saturating_add(i64::try_from(micros).unwrap_or(i64::MAX));
-        later.min(Timestamp::MAX.as_microsecond())
+        later.min(Timestamp::MAX.as_second() * 1_000_000)
     }
 
     /// The time of the call, `secs` earlier.

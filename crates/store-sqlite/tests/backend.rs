@@ -71,10 +71,12 @@ async fn the_claim_steps_from_owner_to_owner_and_scans_no_lanes() {
         .unwrap()
         .map(Result::unwrap)
         .collect();
-    let scans = ["SCAN l", "SCAN x", "SCAN b"];
-    let bad = steps
-        .iter()
-        .find(|step| scans.iter().any(|scan| step.starts_with(scan)));
+    let scans = ["SCAN l ", "SCAN x ", "SCAN b "];
+    let bad = steps.iter().find(|step| {
+        scans
+            .iter()
+            .any(|scan| format!("{step} ").starts_with(scan))
+    });
     assert_eq!(bad, None, "{steps:#?}");
 }
 

@@ -30,9 +30,6 @@ pub(super) fn page(
     );
     let binding = Binding::new("finished", scope, &filters);
     let after: Option<Key> = Cursor::open(&binding, query.after.as_deref())?;
-    if let Some(batch) = query.batch {
-        crate::batch::find(tx, scope, batch)?;
-    }
     let unwell = !query.statuses.is_empty() && !query.statuses.contains(&Status::Completed);
     let mut rows = Vec::new();
     if unwell {

@@ -53,9 +53,6 @@ pub(super) fn page(tx: &Tx<'_>, scope: &Scope, query: &PendingQuery) -> Result<P
     );
     let binding = Binding::new("pending", scope, &filters);
     let after: Option<Key> = Cursor::open(&binding, query.after.as_deref())?;
-    if let Some(batch) = query.batch {
-        crate::batch::find(tx, scope, batch)?;
-    }
     let wanted = query.limit as usize + 1;
     let mut found = Vec::new();
     let mut sets = list_sets(tx, scope, query, after)?.into_iter().peekable();
