@@ -6,7 +6,6 @@ use futures_util::SinkExt;
 use futures_util::future::join;
 use tokio_postgres::types::Type;
 use windrow_domain::FileId;
-use windrow_domain::lane::LANES_MAX;
 use windrow_store::Scope;
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::ingest::{Chunk, ERRORS_MAX, File, FileState, Ingest, NewFile, Span, Verdict};
@@ -50,18 +49,9 @@ impl Ingest for PostgresStore {
 
     async fn add_lines(&self, file: FileId, chunk: Chunk) -> Result<()> {
         const VERB: &str = "add lines";
-        let spans = chunk.spans().map_err(|lane| {
-            let because = format!("the numbers of lane {lane:?} are not dense");
-            Error::new(Kind::Invalid, VERB, file).because(because)
-        })?;
-        if chunk
-            .lanes
-            .iter()
-            .any(|new| usize::from(new.lane) >= LANES_MAX)
-        {
-            let because = format!("a file has at most {LANES_MAX} lanes");
-            return Err(Error::new(Kind::Invalid, VERB, file).because(because));
-        }
+        let spans = chunk
+            .check()
+            .map_err(|because| Error::new(Kind::Invalid, VERB, file).because(because))?;
         match self.copy_chunk(file, &chunk, &spans).await {
             Err(error) if is_duplicate(&error) || error.kind == Kind::Conflict => {
                 self.repeated_chunk(file, chunk.no, error).await

@@ -22,20 +22,43 @@ const STALE_RETRIES_MAX: usize = 8;
 impl Record for PostgresStore {
     async fn turn(&self, turn: Turn) -> Result<Reply> {
         check(&turn)?;
-        // The caller's belief is right nearly always; only when it is not, look first.
-        let mut believed: Vec<Option<Held>> = turn
+        // The caller's belief is right nearly always; only when it is not, look first. Outcomes that
+        // change nothing prove nothing either: then look, too.
+        let mut believed: Vec<_> = turn
             .outcomes
             .iter()
-            .map(|outcomes| Some(outcomes.held.clone()))
+            .map(|outcomes| Some(Belief::of(&outcomes.held)))
             .collect();
+        if turn.outcomes.iter().any(changes_nothing) {
+            believed = self.read_beliefs(&turn).await?;
+        }
         for _ in 0..STALE_RETRIES_MAX {
             match self.turn_once(&turn, &believed).await {
-                Err(error) if is_stale(&error) => believed = self.read_held(&turn).await?,
+                Err(error) if is_stale(&error) => believed = self.read_beliefs(&turn).await?,
                 other => return other,
             }
         }
         Err(Error::new(Kind::Busy, VERB, turn.instance).because("its leases keep changing"))
     }
+}
+
+/// What is believed of a lease, and the text its row must have for that to be true.
+struct Belief {
+    held: Held,
+    text: String,
+}
+
+impl Belief {
+    fn of(held: &Held) -> Self {
+        Self {
+            held: held.clone(),
+            text: held.outstanding.to_string(),
+        }
+    }
+}
+
+fn changes_nothing(outcomes: &Outcomes) -> bool {
+    plan(outcomes, &outcomes.held.outstanding).is_ok_and(|plan| plan.is_empty())
 }
 
 fn check(turn: &Turn) -> Result<()> {
@@ -59,11 +82,11 @@ fn check(turn: &Turn) -> Result<()> {
 
 impl PostgresStore {
     /// Tries the turn against what is believed of its leases; none is known to be lost.
-    async fn turn_once(&self, turn: &Turn, believed: &[Option<Held>]) -> Result<Reply> {
+    async fn turn_once(&self, turn: &Turn, believed: &[Option<Belief>]) -> Result<Reply> {
         let mut plans = Vec::with_capacity(turn.outcomes.len());
-        for (outcomes, held) in turn.outcomes.iter().zip(believed) {
-            plans.push(match held {
-                Some(held) => Some((held, plan(outcomes, &held.outstanding)?)),
+        for (outcomes, belief) in turn.outcomes.iter().zip(believed) {
+            plans.push(match belief {
+                Some(belief) => Some((belief, plan(outcomes, &belief.held.outstanding)?)),
                 None => None,
             });
         }
@@ -72,7 +95,7 @@ impl PostgresStore {
             .flatten()
             .filter(|(_, plan)| !plan.is_empty())
             .collect();
-        writes.sort_unstable_by_key(|(held, _)| held.id);
+        writes.sort_unstable_by_key(|(belief, _)| belief.held.id);
         let arrays = Arrays::of(&writes);
         let request = turn.claim.as_ref().map(claim::prepare).transpose()?;
         let claim_targets = request
@@ -144,7 +167,7 @@ impl PostgresStore {
     }
 
     /// What the rows say of the turn's leases; none for one that is gone or another's.
-    async fn read_held(&self, turn: &Turn) -> Result<Vec<Option<Held>>> {
+    async fn read_beliefs(&self, turn: &Turn) -> Result<Vec<Option<Belief>>> {
         let ids: Vec<Uuid> = turn
             .outcomes
             .iter()
@@ -163,12 +186,17 @@ impl PostgresStore {
                 version: rows::small(row, "version"),
                 outstanding: rows::read::<LineSet>(row, "lines")?,
             };
-            actual.insert(held.id, held);
+            actual.insert(
+                held.id,
+                Belief {
+                    held,
+                    text: row.get("lines"),
+                },
+            );
         }
         let same = |outcomes: &Outcomes| {
-            actual
-                .remove(&outcomes.held.id)
-                .filter(|held| held.token == outcomes.held.token)
+            let belief = actual.remove(&outcomes.held.id)?;
+            (belief.held.token == outcomes.held.token).then_some(belief)
         };
         Ok(turn.outcomes.iter().map(same).collect())
     }
@@ -185,9 +213,9 @@ fn finalizing(recorded: Option<&[Row]>) -> Vec<BatchId> {
 }
 
 /// What became of one lease. A plan that writes nothing leaves the lease as it is.
-fn fold(outcomes: &Outcomes, plan: Option<(&Held, Plan<'_>)>) -> Fold {
+fn fold(outcomes: &Outcomes, plan: Option<(&Belief, Plan<'_>)>) -> Fold {
     let lease = outcomes.held.id;
-    let Some((held, plan)) = plan else {
+    let Some((Belief { held, .. }, plan)) = plan else {
         return Fold::Lost { lease };
     };
     let version = held.version + u32::from(!plan.is_empty());
@@ -211,6 +239,7 @@ struct Arrays<'a> {
     leases: Vec<Uuid>,
     tokens: Vec<i64>,
     versions: Vec<i32>,
+    texts: Vec<&'a str>,
     rests: Vec<String>,
     rest_sizes: Vec<i32>,
     statuses: [Vec<i32>; 4],
@@ -240,17 +269,19 @@ struct Arrays<'a> {
 }
 
 impl<'a> Arrays<'a> {
-    fn of(writes: &[&(&'a Held, Plan<'a>)]) -> Self {
+    fn of(writes: &[&(&'a Belief, Plan<'a>)]) -> Self {
         let mut arrays = Self::default();
-        for (position, (held, plan)) in (1..).zip(writes) {
-            arrays.add_lease(held, plan);
+        for (position, (belief, plan)) in (1..).zip(writes) {
+            arrays.add_lease(belief, plan);
             arrays.add_results(position, plan);
             arrays.add_returns(position, plan);
         }
         arrays
     }
 
-    fn add_lease(&mut self, held: &Held, plan: &Plan<'_>) {
+    fn add_lease(&mut self, belief: &'a Belief, plan: &Plan<'_>) {
+        let held = &belief.held;
+        self.texts.push(&belief.text);
         self.leases.push(held.id.0);
         self.tokens.push(held.token.cast_signed());
         self.versions.push(held.version.cast_signed());
@@ -312,6 +343,7 @@ impl<'a> Arrays<'a> {
             (&self.leases, Type::UUID_ARRAY),
             (&self.tokens, Type::INT8_ARRAY),
             (&self.versions, Type::INT4_ARRAY),
+            (&self.texts, Type::TEXT_ARRAY),
             (&self.rests, Type::TEXT_ARRAY),
             (&self.rest_sizes, Type::INT4_ARRAY),
             (completed, Type::INT4_ARRAY),

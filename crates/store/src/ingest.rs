@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use windrow_domain::lane::LANES_MAX;
 use windrow_domain::{FileId, LaneNo, Owner, Target};
 
 use crate::{Result, Scope};
@@ -73,12 +74,47 @@ impl Chunk {
         self.lines.iter().map(|line| line.raw.len() as u64).sum()
     }
 
+    /// Checks the chunk against its bounds; gives its spans. Err says what is wrong, for people.
+    pub fn check(&self) -> Result<Vec<Span>, String> {
+        if self.lines.len() > CHUNK_LINES_MAX {
+            return Err(format!("lines: a chunk has at most {CHUNK_LINES_MAX}"));
+        }
+        let last = self.lines.last().map_or(0, |line| line.raw.len() as u64);
+        if self.bytes() - last > CHUNK_BYTES_MAX as u64 {
+            return Err(format!(
+                "raw: a chunk has at most {CHUNK_BYTES_MAX} bytes and one line"
+            ));
+        }
+        if self
+            .lanes
+            .iter()
+            .any(|new| usize::from(new.lane) >= LANES_MAX)
+        {
+            return Err(format!("lanes: a file has at most {LANES_MAX} lanes"));
+        }
+        if self
+            .lanes
+            .windows(2)
+            .any(|pair| pair[1].lane != pair[0].lane + 1)
+        {
+            return Err("lanes: new lanes are named densely and once".to_owned());
+        }
+        self.spans().map_err(|lane| match lane {
+            Some(lane) => format!("seq: the numbers of lane {lane} are not dense"),
+            None => "seq: the numbers of pieces that are no request are not dense".to_owned(),
+        })
+    }
+
     /// The span of each lane within this chunk, sorted by lane: `(lane, first, count)`, with none
     /// for bytes that are no request. Err names the lane whose numbers are not dense.
     pub fn spans(&self) -> Result<Vec<Span>, Option<LaneNo>> {
         let mut spans = std::collections::BTreeMap::<Option<LaneNo>, Span>::new();
         for line in &self.lines {
-            let fresh = Span { lane: line.lane, first: line.seq, count: 0 };
+            let fresh = Span {
+                lane: line.lane,
+                first: line.seq,
+                count: 0,
+            };
             let span = spans.entry(line.lane).or_insert(fresh);
             if line.seq != span.first + span.count {
                 return Err(line.lane);
@@ -138,8 +174,12 @@ pub enum FileState {
 
 impl FileState {
     /// Every state there is.
-    pub const ALL: [FileState; 4] =
-        [FileState::Open, FileState::Sealed, FileState::Invalid, FileState::Dropped];
+    pub const ALL: [FileState; 4] = [
+        FileState::Open,
+        FileState::Sealed,
+        FileState::Invalid,
+        FileState::Dropped,
+    ];
 
     /// The word that databases store.
     pub fn as_str(self) -> &'static str {
@@ -156,7 +196,9 @@ impl std::str::FromStr for FileState {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Self, String> {
-        let found = FileState::ALL.into_iter().find(|state| state.as_str() == word);
+        let found = FileState::ALL
+            .into_iter()
+            .find(|state| state.as_str() == word);
         found.ok_or_else(|| format!("{word:?} is not a file state"))
     }
 }

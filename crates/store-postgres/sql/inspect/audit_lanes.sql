@@ -4,4 +4,4 @@ SELECT /* inspect/audit_lanes */ b.state, l.lane, l.phase, l.total, s.cursor, s.
   FROM windrow.batches b
   LEFT JOIN windrow.batch_lanes l ON l.batch_id = b.id
   LEFT JOIN windrow.lane_states s ON s.batch_id = l.batch_id AND s.lane = l.lane
- WHERE b.id = $1 ORDER BY l.lane
+ WHERE b.id = $1 AND b.deleted_at IS NULL ORDER BY l.lane

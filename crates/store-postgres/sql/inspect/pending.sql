@@ -1,4 +1,5 @@
--- Sets of unfinished lines from the three places, by (updated_at, batch, lane), from the cursor's group on. Groups are
+-- Sets of unfinished lines from the three places, by (updated_at, batch, lane), from a group on (that group
+-- included, $10, or not). Groups are
 -- never cut (WITH TIES): lines of sets with the same key are merged by the caller. O(open lanes + sets).
 WITH /* inspect/pending */ running AS (
     SELECT b.id, b.owner, b.job_type, b.state, l.lane, l.target, l.file_id, l.total, l.created_at
@@ -27,5 +28,6 @@ WITH /* inspect/pending */ running AS (
 SELECT * FROM sets
  WHERE ($4::text[] IS NULL OR place = ANY ($4))
    AND ($5::timestamptz IS NULL OR updated_at >= $5) AND ($6::timestamptz IS NULL OR updated_at < $6)
-   AND ($7::timestamptz IS NULL OR (updated_at, batch_id, lane) >= ($7, $8::uuid, $9::smallint))
- ORDER BY updated_at, batch_id, lane FETCH FIRST $10::bigint ROWS WITH TIES
+   AND ($7::timestamptz IS NULL OR (updated_at, batch_id, lane) > ($7, $8::uuid, $9::smallint)
+        OR ($10::boolean AND (updated_at, batch_id, lane) = ($7, $8, $9)))
+ ORDER BY updated_at, batch_id, lane FETCH FIRST ($11::bigint) ROWS WITH TIES

@@ -1,10 +1,11 @@
 -- Records outcomes of leases that the caller believes to hold: results, history, what stays leased, the fold.
--- Fails as stale (WR410) and changes nothing unless every lease is there with the expected token, version and instance.
+-- Fails as stale (WR410) and changes nothing unless every lease is there with the expected token,
+-- version, outstanding lines and instance.
 -- Locks leases (sorted), then, after the wide inserts, lanes (sorted), then batches, then permits.
 -- The l_ arrays are sorted by lease id; r_lease, a_lease and b_lease are positions in them, from 1.
 CREATE FUNCTION {fn}.record(
     p_now timestamptz, p_instance uuid, p_claim_targets text[],
-    l_id uuid[], l_token bigint[], l_version int[], l_rest text[], l_rest_n int[],
+    l_id uuid[], l_token bigint[], l_version int[], l_lines text[], l_rest text[], l_rest_n int[],
     l_completed int[], l_failed int[], l_not_found int[], l_skipped int[],
     r_lease int[], r_line bigint[], r_seq bigint[], r_status smallint[], r_attempts int[], r_http smallint[],
     r_custom text[], r_code text[], r_error text[], r_response bytea[], r_shaped text[], r_normalised text[],
@@ -17,6 +18,7 @@ DECLARE
     v_token    bigint[];
     v_target   text[];
     v_version  int[];
+    v_lines    text[];
     v_batch    uuid[];
     v_lane     smallint[];
     v_gen      int[];
@@ -29,14 +31,15 @@ DECLARE
     v          record;
     w          record;
 BEGIN /* record/record */
-    SELECT array_agg(token ORDER BY id), array_agg(version ORDER BY id), array_agg(batch_id ORDER BY id),
+    SELECT array_agg(token ORDER BY id), array_agg(version ORDER BY id), array_agg(lines ORDER BY id), array_agg(batch_id ORDER BY id),
            array_agg(lane ORDER BY id), array_agg(generation ORDER BY id), array_agg(attempts ORDER BY id),
            array_agg(crashes ORDER BY id), array_agg(granted_n ORDER BY id), array_agg(n ORDER BY id),
            array_agg(target ORDER BY id)
-      INTO v_token, v_version, v_batch, v_lane, v_gen, v_tries, v_crashes, v_granted, v_n, v_target
+      INTO v_token, v_version, v_lines, v_batch, v_lane, v_gen, v_tries, v_crashes, v_granted, v_n, v_target
       FROM (SELECT * FROM windrow.leases
              WHERE id = ANY (l_id) AND instance_id = p_instance ORDER BY id FOR UPDATE) held;
-    IF v_token IS DISTINCT FROM l_token OR v_version IS DISTINCT FROM l_version THEN
+    IF v_token IS DISTINCT FROM l_token OR v_version IS DISTINCT FROM l_version
+        OR v_lines IS DISTINCT FROM l_lines THEN
         RAISE EXCEPTION 'a lease is gone or has changed' USING ERRCODE = 'WR410';
     END IF;
     v_now := coalesce(p_now, clock_timestamp());

@@ -6,10 +6,10 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 use windrow_domain::BatchId;
 use windrow_domain::attempt::Status;
+use windrow_store::Scope;
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::inspect::{Binding, Cursor, FinishedLine, FinishedQuery, Page};
 use windrow_store::record::Finished;
-use windrow_store::{Inspect, Scope};
 
 use crate::db::sql;
 use crate::{PostgresStore, rows};
@@ -37,9 +37,6 @@ pub(super) async fn page(
     );
     let binding = Binding::new("finished", scope, &filters);
     let after: Option<Key> = Cursor::open(&binding, query.after.as_deref())?;
-    if let Some(batch) = query.batch {
-        store.batch(scope, batch).await?;
-    }
     let mut lines = Vec::new();
     let mut from = after.map(|key| key.0);
     'batches: loop {

@@ -7,11 +7,11 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 use windrow_domain::{BatchId, InstanceId, LineSet};
+use windrow_store::Scope;
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::inspect::{
     Binding, Cursor, Page, PendingLine, PendingQuery, Place, SUMMARY_PREFIX_BYTES, Summary,
 };
-use windrow_store::{Inspect, Scope};
 
 use crate::db::sql;
 use crate::{PostgresStore, rows};
@@ -21,9 +21,13 @@ const VERB: &str = "list pending lines";
 /// The key of a page: when, batch, lane, seq.
 type Key = (Timestamp, Uuid, i16, u64);
 
+/// Sets with the same key are merged: when, batch, lane.
+type Group = (Timestamp, Uuid, i16);
+
 /// A set of unfinished lines that came to where they are together.
+#[derive(Clone)]
 struct Set {
-    group: (Timestamp, Uuid, i16),
+    group: Group,
     file: Uuid,
     lines: LineSet,
     pattern: PendingLine,
@@ -44,18 +48,26 @@ pub(super) async fn page(
     );
     let binding = Binding::new("pending", scope, &filters);
     let after: Option<Key> = Cursor::open(&binding, query.after.as_deref())?;
-    if let Some(batch) = query.batch {
-        store.batch(scope, batch).await?;
-    }
-    let sets = read_sets(store, scope, &query, after, limit + 1).await?;
     let wanted = (limit + 1).cast_unsigned();
-    let mut picked = Vec::new();
-    for group in sets.chunk_by(|a, b| a.group == b.group) {
-        picked.extend(lines_of(group, after, wanted - picked.len() as u64));
-        if picked.len() as u64 == wanted {
+    let (mut sets, mut picked, mut from) =
+        (Vec::new(), Vec::new(), after.map(|key| (group(key), true)));
+    loop {
+        let found = read_sets(store, scope, &query, from, limit + 1).await?;
+        let more = found.len() as u64 >= wanted;
+        from = found.last().map(|set| (set.group, false));
+        for group in found.chunk_by(|a, b| a.group == b.group) {
+            let left = wanted - picked.len() as u64;
+            picked.extend(lines_of(group, sets.len(), after, left));
+            sets.extend_from_slice(group);
+        }
+        if !more || picked.len() as u64 == wanted {
             break;
         }
     }
+    let picked = picked
+        .into_iter()
+        .map(|(set, seq)| (&sets[set], seq))
+        .collect();
     let lines = summarised(store, picked).await?;
     let key = |line: &PendingLine| {
         (
@@ -68,19 +80,22 @@ pub(super) async fn page(
     Ok(super::page(lines, limit, &binding, key))
 }
 
-/// The lowest lines of a group of sets after the cursor: `(which set, seq)`.
-fn lines_of(group: &[Set], after: Option<Key>, wanted: u64) -> Vec<(&Set, u64)> {
+fn group((updated_at, batch, lane, _): Key) -> Group {
+    (updated_at, batch, lane)
+}
+
+/// The lowest lines of a group of sets after the cursor: `(which set, seq)`, sets counted from
+/// `first` on.
+fn lines_of(sets: &[Set], first: usize, after: Option<Key>, wanted: u64) -> Vec<(usize, u64)> {
     let passed = match after {
-        Some((at, batch, lane, seq)) if (at, batch, lane) == group[0].group => {
-            LineSet::range(0, seq)
-        }
+        Some(key) if group(key) == sets[0].group => LineSet::range(0, key.3),
         _ => LineSet::new(),
     };
-    let mut lines: Vec<_> = group
-        .iter()
-        .flat_map(|set| {
+    let mut lines: Vec<_> = (first..)
+        .zip(sets)
+        .flat_map(|(index, set)| {
             let (lowest, _) = set.lines.difference(&passed).take(wanted);
-            lowest.iter().map(|seq| (set, seq)).collect::<Vec<_>>()
+            lowest.iter().map(|seq| (index, seq)).collect::<Vec<_>>()
         })
         .collect();
     lines.sort_unstable_by_key(|(_, seq)| *seq);
@@ -92,7 +107,7 @@ async fn read_sets(
     store: &PostgresStore,
     scope: &Scope,
     query: &PendingQuery,
-    after: Option<Key>,
+    from: Option<(Group, bool)>,
     limit: i64,
 ) -> Result<Vec<Set>> {
     let places: Option<Vec<&str>> =
@@ -104,11 +119,11 @@ async fn read_sets(
         (&places as _, Type::TEXT_ARRAY),
         (&query.from as _, Type::TIMESTAMPTZ),
         (&query.to as _, Type::TIMESTAMPTZ),
-        (&after.map(|key| key.0) as _, Type::TIMESTAMPTZ),
-        (&after.map(|key| key.1) as _, Type::UUID),
-        (&after.map(|key| key.2) as _, Type::INT2),
-        // One more set than lines are wanted: the cursor's own group may have none left.
-        (&(limit + 1) as _, Type::INT8),
+        (&from.map(|(group, _)| group.0) as _, Type::TIMESTAMPTZ),
+        (&from.map(|(group, _)| group.1) as _, Type::UUID),
+        (&from.map(|(group, _)| group.2) as _, Type::INT2),
+        (&from.is_some_and(|(_, included)| included) as _, Type::BOOL),
+        (&limit as _, Type::INT8),
     ];
     let found = store
         .db
