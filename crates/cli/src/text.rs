@@ -1,0 +1,72 @@
+//! Numbers and text as people read them.
+
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+/// `1234567` as `1,234,567`.
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Seconds, or milliseconds when it is short.
+pub(crate) fn time(time: Duration) -> String {
+    match time.as_secs_f64() {
+        secs if secs < 1.0 => format!("{:.1} ms", secs * 1000.0),
+        secs => format!("{secs:.2} s"),
+    }
+}
+
+/// How many a second.
+pub(crate) fn rate(number: u64, time: Duration) -> String {
+    let nanos = time.as_nanos().max(1);
+    let rate = u128::from(number) * 1_000_000_000 / nanos;
+    count(u64::try_from(rate).unwrap_or(u64::MAX))
+}
+
+/// Megabytes.
+pub(crate) fn size(bytes: u64) -> String {
+    match bytes {
+        0..100_000 => format!("{} bytes", count(bytes)),
+        _ => format!("{}.{} MB", count(bytes / 1_000_000), bytes / 100_000 % 10),
+    }
+}
+
+/// Shortened to so many characters.
+pub(crate) fn short(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Prints. A reader that went away (`| head`) is no error.
+pub(crate) fn say(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped() {
+        let groups = [0, 999, 1000, 1_234_567].map(count);
+        assert_eq!(groups, ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([999, 2_345_678].map(size), ["999 bytes", "2.3 MB"]);
+        assert_eq!(rate(500, Duration::from_millis(250)), "2,000");
+        assert_eq!(time(Duration::from_micros(1500)), "1.5 ms");
+        assert_eq!([short("héllo", 2), short("hé", 2)], ["hé…", "hé"]);
+    }
+}
