@@ -201,10 +201,9 @@ async fn summarised(store: &PostgresStore, picked: Vec<(&Set, u64)>) -> Result<V
             );
         }
     }
+    // Two batches of one file may show the same line on one page.
     let line = |(set, seq): (&Set, u64)| {
-        let (line, summary) = read
-            .remove(&(set.file, set.group.2, seq))
-            .unwrap_or_default();
+        let (line, summary) = read.get(&(set.file, set.group.2, seq)).cloned().unwrap_or_default();
         PendingLine {
             seq,
             line,
