@@ -47,22 +47,14 @@ fn report(stale: &[&str]) -> ExitCode {
     for path in stale {
         println!("{path}:1: differs from what the code says; run `cargo xtask gen`");
     }
-    if stale.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if stale.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn stale() -> Result<Vec<&'static str>> {
     let differs = |(path, text): &(&'static str, String)| {
         fs::read_to_string(shell::root().join(path)).ok().as_ref() != Some(text)
     };
-    Ok(files()
-        .into_iter()
-        .filter(differs)
-        .map(|(path, _)| path)
-        .collect())
+    Ok(files().into_iter().filter(differs).map(|(path, _)| path).collect())
 }
 
 fn states() -> String {

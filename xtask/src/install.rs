@@ -91,9 +91,7 @@ fn plan(
         Program::Pgbouncer => manager.pgbouncer,
     });
     let install: Vec<&str> = manager.install.iter().copied().chain(packages).collect();
-    let lines = [manager.before.to_vec(), install]
-        .into_iter()
-        .filter(|args| !args.is_empty());
+    let lines = [manager.before.to_vec(), install].into_iter().filter(|args| !args.is_empty());
     let typed = lines.map(|args| {
         let head = sudo.then_some("sudo").into_iter().chain([manager.program]);
         head.chain(args).map(str::to_owned).collect()
@@ -117,17 +115,11 @@ pub(crate) fn install(missing: &[Program], dry_run: bool) -> Result<()> {
     shell::say(&format!("{} not found; installing", names(missing)));
     for line in plan(missing, shell::has, is_root())? {
         let mut command = Command::new(&line[0]);
-        command
-            .args(&line[1..])
-            .env("DEBIAN_FRONTEND", "noninteractive");
+        command.args(&line[1..]).env("DEBIAN_FRONTEND", "noninteractive");
         if dry_run {
             shell::say(&format!("would run: {}", shell::typed(&command)));
         } else if !shell::succeeds(&mut command)? {
-            bail!(
-                "`{}` failed: install {} by hand",
-                shell::typed(&command),
-                names(missing)
-            );
+            bail!("`{}` failed: install {} by hand", shell::typed(&command), names(missing));
         }
     }
     Ok(())
@@ -165,18 +157,13 @@ mod tests {
             typed(&[Program::Pgbouncer], &["dnf", "sudo"], false),
             ["sudo dnf install --assumeyes pgbouncer"]
         );
-        assert_eq!(
-            typed(&[Program::Pgbouncer], &["brew"], false),
-            ["brew install pgbouncer"]
-        );
+        assert_eq!(typed(&[Program::Pgbouncer], &["brew"], false), ["brew install pgbouncer"]);
     }
 
     #[test]
     fn without_a_way_to_install_the_message_says_what_to_do() {
         let failed = |here: &[&str]| {
-            plan(&[Program::Postgres], |name| here.contains(&name), false)
-                .unwrap_err()
-                .to_string()
+            plan(&[Program::Postgres], |name| here.contains(&name), false).unwrap_err().to_string()
         };
         assert!(failed(&[]).contains("WINDROW_TEST_DATABASE_URL"));
         assert!(failed(&["apk"]).contains("needs root"));

@@ -21,11 +21,7 @@ mod test;
 mod tidy;
 
 #[derive(Parser)]
-#[command(
-    name = "cargo xtask",
-    bin_name = "cargo xtask",
-    about = "Windrow's own commands"
-)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", about = "Windrow's own commands")]
 enum Command {
     /// Runs the tests on SQLite and on a throw-away PostgreSQL
     Test(test::Args),

@@ -35,22 +35,15 @@ pub(crate) fn say(line: &str) {
 
 /// The command as it would be typed.
 pub(crate) fn typed(command: &Command) -> String {
-    let program = Path::new(command.get_program())
-        .file_name()
-        .unwrap_or(command.get_program());
+    let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     let words = std::iter::once(program).chain(command.get_args());
-    words
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect::<Vec<_>>()
-        .join(" ")
+    words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
 
 /// Runs to the end; whether it succeeded.
 pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
     say(&typed(command));
-    let status = command
-        .status()
-        .with_context(|| format!("could not run {}", typed(command)))?;
+    let status = command.status().with_context(|| format!("could not run {}", typed(command)))?;
     Ok(status.success())
 }
 

@@ -102,22 +102,12 @@ struct Servers {
 
 impl Servers {
     fn start(args: &Args) -> Result<Self> {
-        let options = Options {
-            programs: args.postgres_bin.clone(),
-            ..Options::default()
-        };
+        let options = Options { programs: args.postgres_bin.clone(), ..Options::default() };
         let cluster = Cluster::start(&options).context("no PostgreSQL to test on")?;
         let pooler = Pooler::start(&cluster).context("no transaction pooler to test on")?;
         let database_url = cluster.url();
-        shell::say(&format!(
-            "PostgreSQL at {database_url}, pgbouncer at {}",
-            pooler.url()
-        ));
-        Ok(Self {
-            pooler: Some(pooler),
-            cluster: Some(cluster),
-            database_url,
-        })
+        shell::say(&format!("PostgreSQL at {database_url}, pgbouncer at {}", pooler.url()));
+        Ok(Self { pooler: Some(pooler), cluster: Some(cluster), database_url })
     }
 
     fn given(database_url: String) -> Self {
@@ -125,17 +115,11 @@ impl Servers {
         let pooler = match pooler_for(&database_url) {
             Ok(pooler) => pooler,
             Err(reason) => {
-                shell::say(&format!(
-                    "no pooler in front of it, its tests are skipped: {reason:#}"
-                ));
+                shell::say(&format!("no pooler in front of it, its tests are skipped: {reason:#}"));
                 None
             }
         };
-        Self {
-            pooler,
-            cluster: None,
-            database_url,
-        }
+        Self { pooler, cluster: None, database_url }
     }
 
     fn announce(&self, command: &mut Command) {
@@ -159,17 +143,11 @@ fn pooler_for(database_url: &str) -> Result<Option<Pooler>> {
 /// Runs the tests in a process group of their own with a keeper, so that they end with us.
 fn run_guarded(command: &mut Command) -> Result<ExitCode> {
     shell::say(&shell::typed(command));
-    let mut child = command
-        .process_group(0)
-        .spawn()
-        .context("could not run cargo")?;
+    let mut child = command.process_group(0).spawn().context("could not run cargo")?;
     let keeper = Keeper::of_group(&child)?;
     let status = child.wait().context("could not wait for the tests")?;
     drop(keeper);
-    let code = status
-        .code()
-        .and_then(|code| u8::try_from(code).ok())
-        .unwrap_or(1);
+    let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
     Ok(ExitCode::from(code))
 }
 
@@ -193,21 +171,10 @@ mod tests {
     fn subsets_become_cargo_arguments() {
         let stores = "--package windrow-store-sqlite --package windrow-store-postgres";
         assert_eq!(typed(&[]), "test --workspace");
-        assert_eq!(
-            typed(&["conformance"]),
-            format!("test {stores} --test conformance*")
-        );
+        assert_eq!(typed(&["conformance"]), format!("test {stores} --test conformance*"));
         assert_eq!(typed(&["stale_token"]), "test --workspace -- stale_token");
         assert_eq!(
-            typed(&[
-                "-p",
-                "xtask",
-                "tidy",
-                "--",
-                "--release",
-                "--",
-                "--nocapture"
-            ]),
+            typed(&["-p", "xtask", "tidy", "--", "--release", "--", "--nocapture"]),
             "test --package xtask --release -- --nocapture tidy"
         );
     }

@@ -20,24 +20,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     (ENGINE, &[DOMAIN, STORE]),
     ("windrow-server", &[DOMAIN, STORE, ENGINE]),
     ("windrow", &[DOMAIN, STORE, ENGINE, SQLITE, POSTGRES]),
-    (
-        "windrow-cli",
-        &[
-            DOMAIN,
-            STORE,
-            ENGINE,
-            SQLITE,
-            POSTGRES,
-            "windrow",
-            "windrow-server",
-        ],
-    ),
+    ("windrow-cli", &[DOMAIN, STORE, ENGINE, SQLITE, POSTGRES, "windrow", "windrow-server"]),
     (TESTKIT, &[DOMAIN]),
     ("windrow-sim", &[DOMAIN, STORE, ENGINE, SQLITE, TESTKIT]),
-    (
-        "windrow-bench",
-        &[DOMAIN, STORE, ENGINE, SQLITE, POSTGRES, TESTKIT],
-    ),
+    ("windrow-bench", &[DOMAIN, STORE, ENGINE, SQLITE, POSTGRES, TESTKIT]),
     // Kept light, since every command waits for it to build.
     ("xtask", &[DOMAIN, TESTKIT]),
 ];
@@ -49,18 +35,10 @@ const ANYHOW: &[&str] = &["windrow-bench", "windrow-cli", "xtask"];
 
 pub(super) fn check(workspace: &Workspace) -> Vec<Complaint> {
     let mut complaints = Vec::new();
-    let is_ours = |name: &str| {
-        workspace
-            .packages
-            .iter()
-            .any(|package| package.name == name)
-    };
+    let is_ours = |name: &str| workspace.packages.iter().any(|package| package.name == name);
     for package in &workspace.packages {
         let Some((_, allowed)) = ARROWS.iter().find(|(name, _)| *name == package.name) else {
-            let what = format!(
-                "give `{}` its place in xtask/src/tidy/graph.rs",
-                package.name
-            );
+            let what = format!("give `{}` its place in xtask/src/tidy/graph.rs", package.name);
             complaints.push(Complaint::new(&package.path, 1, what));
             continue;
         };
@@ -70,15 +48,10 @@ pub(super) fn check(workspace: &Workspace) -> Vec<Complaint> {
             let what = if is_ours(name) {
                 let may = allowed.contains(&name) || package.name == name;
                 (!may).then(|| {
-                    format!(
-                        "`{}` may not depend on `{name}`: work moves one way",
-                        package.name
-                    )
+                    format!("`{}` may not depend on `{name}`: work moves one way", package.name)
                 })
             } else if package.name == DOMAIN && !DOMAIN_OUTSIDE.contains(&name) {
-                Some(format!(
-                    "the domain stays pure: it may not depend on `{name}`"
-                ))
+                Some(format!("the domain stays pure: it may not depend on `{name}`"))
             } else if name == "anyhow" && !ANYHOW.contains(&package.name.as_str()) {
                 Some("a library gives typed errors: anyhow is for programs and tests".to_owned())
             } else {

@@ -29,10 +29,7 @@ fn targets(text: &str) -> Vec<(usize, &str)> {
         } else if !in_code {
             // Odd pieces between backticks are code.
             for piece in line.split('`').step_by(2) {
-                let ends = piece
-                    .split("](")
-                    .skip(1)
-                    .filter_map(|rest| rest.split(')').next());
+                let ends = piece.split("](").skip(1).filter_map(|rest| rest.split(')').next());
                 found.extend(ends.map(|target| (index + 1, target)));
             }
         }

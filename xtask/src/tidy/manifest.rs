@@ -42,24 +42,15 @@ impl Package {
             .parse()
             .map_err(|error| Complaint::new(path, 1, format!("is not a manifest: {error}")))?;
         let name = get(&table, &["package", "name"]).and_then(Value::as_str);
-        let name = name
-            .ok_or_else(|| Complaint::new(path, 1, "names no package"))?
-            .to_owned();
+        let name = name.ok_or_else(|| Complaint::new(path, 1, "names no package"))?.to_owned();
         let ignored = get(&table, &["package", "metadata", "cargo-machete", "ignored"]);
-        let ignored = ignored
-            .and_then(Value::as_array)
-            .cloned()
-            .unwrap_or_default();
+        let ignored = ignored.and_then(Value::as_array).cloned().unwrap_or_default();
         Ok(Self {
             name,
             path: path.to_owned(),
             folder: folder_of(path).to_owned(),
             dependencies: dependencies(&table),
-            unnamed: ignored
-                .iter()
-                .filter_map(Value::as_str)
-                .map(str::to_owned)
-                .collect(),
+            unnamed: ignored.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
             roots: roots(&table),
             follows_lints: get(&table, &["lints", "workspace"]).and_then(Value::as_bool)
                 == Some(true),
@@ -86,21 +77,11 @@ fn dependencies(table: &Table) -> Vec<Dependency> {
             ("dev-dependencies", Kind::Dev),
             ("build-dependencies", Kind::Build),
         ] {
-            for (name, value) in table
-                .get(key)
-                .and_then(Value::as_table)
-                .into_iter()
-                .flatten()
-            {
+            for (name, value) in table.get(key).and_then(Value::as_table).into_iter().flatten() {
                 let package = value.get("package").and_then(Value::as_str).unwrap_or(name);
                 let from_workspace = value.get("workspace").and_then(Value::as_bool) == Some(true);
                 let (name, package) = (name.clone(), package.to_owned());
-                found.push(Dependency {
-                    name,
-                    package,
-                    kind,
-                    from_workspace,
-                });
+                found.push(Dependency { name, package, kind, from_workspace });
             }
         }
     }
@@ -110,11 +91,7 @@ fn dependencies(table: &Table) -> Vec<Dependency> {
 fn roots(table: &Table) -> Vec<String> {
     let mut roots = Vec::new();
     for key in ["bin", "test", "bench", "example"] {
-        let targets = table
-            .get(key)
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten();
+        let targets = table.get(key).and_then(Value::as_array).into_iter().flatten();
         roots.extend(targets.filter_map(|target| target.get("path")?.as_str()));
     }
     roots.extend(get(table, &["lib", "path"]).and_then(Value::as_str));
@@ -125,10 +102,7 @@ fn roots(table: &Table) -> Vec<String> {
 pub(super) fn workspace_dependencies(text: &str) -> Vec<String> {
     let table: Table = text.parse().unwrap_or_default();
     let found = get(&table, &["workspace", "dependencies"]).and_then(Value::as_table);
-    found
-        .into_iter()
-        .flat_map(|table| table.keys().cloned())
-        .collect()
+    found.into_iter().flat_map(|table| table.keys().cloned()).collect()
 }
 
 /// The line of a dependency.
@@ -141,13 +115,8 @@ pub(super) fn line(text: &str, name: &str) -> usize {
 
 pub(super) fn check(workspace: &Workspace) -> Vec<Complaint> {
     let what = "add `[lints]` with `workspace = true`: lints are decided once, at the top";
-    let strays = workspace
-        .packages
-        .iter()
-        .filter(|package| !package.follows_lints);
-    strays
-        .map(|package| Complaint::new(&package.path, 1, what))
-        .collect()
+    let strays = workspace.packages.iter().filter(|package| !package.follows_lints);
+    strays.map(|package| Complaint::new(&package.path, 1, what)).collect()
 }
 
 #[cfg(test)]
@@ -158,10 +127,7 @@ mod tests {
     #[test]
     fn a_crate_with_lints_of_its_own_is_found() {
         let workspace = fixture(&[
-            (
-                "crates/a/Cargo.toml",
-                "[package]\nname = \"a\"\n[lints]\nworkspace = true",
-            ),
+            ("crates/a/Cargo.toml", "[package]\nname = \"a\"\n[lints]\nworkspace = true"),
             ("crates/b/Cargo.toml", "[package]\nname = \"b\""),
         ]);
         assert_eq!(lines(check(&workspace)), ["crates/b/Cargo.toml:1"]);

@@ -36,11 +36,7 @@ struct Complaint {
 
 impl Complaint {
     fn new(path: &str, line: usize, what: impl Into<String>) -> Self {
-        Self {
-            path: path.to_owned(),
-            line,
-            what: what.into(),
-        }
+        Self { path: path.to_owned(), line, what: what.into() }
     }
 }
 
@@ -76,14 +72,7 @@ impl Workspace {
                 }
             }
         }
-        (
-            Self {
-                tree,
-                packages,
-                rust,
-            },
-            complaints,
-        )
+        (Self { tree, packages, rust }, complaints)
     }
 
     /// The Rust files of a package, with what they hold.
@@ -131,11 +120,7 @@ pub(crate) fn check() -> Result<bool> {
 }
 
 pub(crate) fn run() -> Result<ExitCode> {
-    Ok(if check()? {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if check()? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Reads a tree of strings; for the tests of the rules.
@@ -148,8 +133,5 @@ fn fixture(files: &[(&str, &str)]) -> Workspace {
 
 #[cfg(test)]
 fn lines(complaints: Vec<Complaint>) -> Vec<String> {
-    complaints
-        .into_iter()
-        .map(|c| format!("{}:{}", c.path, c.line))
-        .collect()
+    complaints.into_iter().map(|c| format!("{}:{}", c.path, c.line)).collect()
 }

@@ -24,17 +24,12 @@ pub(super) fn check(workspace: &Workspace) -> Vec<Complaint> {
             continue;
         }
         let found = workspace.rust.iter().find(|(file, _)| *file == path);
-        let modules = found
-            .map(|(_, facts)| facts.modules.as_slice())
-            .unwrap_or_default();
+        let modules = found.map(|(_, facts)| facts.modules.as_slice()).unwrap_or_default();
         for module in modules {
             waiting.extend(homes(&path, roots.contains(&path), module));
         }
     }
-    let outside = workspace
-        .rust
-        .iter()
-        .filter(|(path, _)| !reached.contains(path));
+    let outside = workspace.rust.iter().filter(|(path, _)| !reached.contains(path));
     outside
         .map(|(path, _)| {
             Complaint::new(path, 1, "no `mod` names this file: declare it or delete it")
@@ -61,14 +56,10 @@ fn homes(path: &str, is_root: bool, module: &Module) -> Vec<String> {
     let folder = folder_of(path);
     let file = path.rsplit('/').next().unwrap_or(path);
     let stem = file.trim_end_matches(".rs");
-    let own = if is_root || file == "mod.rs" {
-        folder.to_owned()
-    } else {
-        format!("{folder}/{stem}")
-    };
-    let within: Vec<&str> = std::iter::once(own.as_str())
-        .chain(module.within.iter().map(String::as_str))
-        .collect();
+    let own =
+        if is_root || file == "mod.rs" { folder.to_owned() } else { format!("{folder}/{stem}") };
+    let within: Vec<&str> =
+        std::iter::once(own.as_str()).chain(module.within.iter().map(String::as_str)).collect();
     let base = within.join("/");
     let name = module.name.trim_start_matches("r#");
     let homes = match &module.path {
@@ -87,15 +78,9 @@ mod tests {
     #[test]
     fn a_file_that_nothing_names_is_found() {
         let workspace = fixture(&[
-            (
-                "crates/a/Cargo.toml",
-                "[package]\nname = \"a\"\n[[bin]]\npath = \"tool/go.rs\"",
-            ),
+            ("crates/a/Cargo.toml", "[package]\nname = \"a\"\n[[bin]]\npath = \"tool/go.rs\""),
             ("crates/a/src/lib.rs", "mod one; mod two { mod three; }"),
-            (
-                "crates/a/src/one.rs",
-                "#[path = \"named.rs\"] mod four; mod five;",
-            ),
+            ("crates/a/src/one.rs", "#[path = \"named.rs\"] mod four; mod five;"),
             ("crates/a/src/named.rs", ""),
             ("crates/a/src/one/five.rs", ""),
             ("crates/a/src/two/three.rs", ""),

@@ -63,10 +63,7 @@ impl Facts {
             let line = error.span().start().line;
             Complaint::new(path, line, "is not Rust: no token can be read here")
         })?;
-        let mut facts = Facts {
-            lines: text.lines().count(),
-            ..Facts::default()
-        };
+        let mut facts = Facts { lines: text.lines().count(), ..Facts::default() };
         facts.walk(stream, &Place::default());
         Ok(facts)
     }
@@ -88,11 +85,7 @@ impl Facts {
                 TokenTree::Literal(literal) => {
                     let line = literal.span().start().line;
                     if let Some(value) = string(&literal.to_string()) {
-                        self.texts.push(Text {
-                            value,
-                            line,
-                            in_tests: place.in_tests,
-                        });
+                        self.texts.push(Text { value, line, in_tests: place.in_tests });
                     }
                     1
                 }
@@ -102,13 +95,7 @@ impl Facts {
                 }
                 TokenTree::Group(group) => {
                     let in_tests = place.in_tests || attributes.test;
-                    self.walk(
-                        group.stream(),
-                        &Place {
-                            in_tests,
-                            ..place.clone()
-                        },
-                    );
+                    self.walk(group.stream(), &Place { in_tests, ..place.clone() });
                     if group.delimiter() == Delimiter::Brace {
                         attributes = Attributes::default();
                     }
@@ -215,9 +202,7 @@ impl Facts {
 
 /// The text of a string literal, escapes left as they are; none for other literals.
 fn string(literal: &str) -> Option<String> {
-    let body = literal
-        .trim_start_matches(['b', 'c', 'r'])
-        .trim_matches('#');
+    let body = literal.trim_start_matches(['b', 'c', 'r']).trim_matches('#');
     Some(body.strip_prefix('"')?.strip_suffix('"')?.to_owned())
 }
 
@@ -244,27 +229,18 @@ struct Row;
     #[test]
     fn items_are_found_and_comments_are_not() {
         let facts = Facts::read("a.rs", SOURCE).unwrap();
-        let functions: Vec<_> = facts
-            .functions
-            .iter()
-            .map(|f| (f.name.as_str(), f.line, f.lines))
-            .collect();
+        let functions: Vec<_> =
+            facts.functions.iter().map(|f| (f.name.as_str(), f.line, f.lines)).collect();
         assert_eq!(functions, [("long", 6, 4), ("quick", 12, 1)]);
         let modules: Vec<_> = facts
             .modules
             .iter()
             .map(|m| (m.name.as_str(), m.within.join("/"), m.path.as_deref()))
             .collect();
-        let wanted = [
-            ("elsewhere", String::new(), Some("other.rs")),
-            ("deep", "inner".to_owned(), None),
-        ];
+        let wanted =
+            [("elsewhere", String::new(), Some("other.rs")), ("deep", "inner".to_owned(), None)];
         assert_eq!(modules, wanted);
-        let texts: Vec<_> = facts
-            .texts
-            .iter()
-            .map(|t| (t.value.as_str(), t.in_tests))
-            .collect();
+        let texts: Vec<_> = facts.texts.iter().map(|t| (t.value.as_str(), t.in_tests)).collect();
         assert_eq!(texts, [(r#"raw "text""#, false), ("in tests", true)]);
         assert!(facts.names.contains(&("Row".to_owned(), 14)));
     }

@@ -21,40 +21,19 @@ pub(super) fn check(workspace: &Workspace) -> Vec<Complaint> {
     let mut files = BTreeMap::new();
     for (path, facts) in &workspace.rust {
         if facts.lines > FILE_LINES_MAX {
-            files.insert(
-                path.clone(),
-                Measure {
-                    path: path.clone(),
-                    line: 1,
-                    lines: facts.lines,
-                },
-            );
+            files.insert(path.clone(), Measure { path: path.clone(), line: 1, lines: facts.lines });
         }
-        for function in facts
-            .functions
-            .iter()
-            .filter(|f| f.lines > FUNCTION_LINES_MAX)
-        {
-            let measure = Measure {
-                path: path.clone(),
-                line: function.line,
-                lines: function.lines,
-            };
+        for function in facts.functions.iter().filter(|f| f.lines > FUNCTION_LINES_MAX) {
+            let measure =
+                Measure { path: path.clone(), line: function.line, lines: function.lines };
             let key = format!("{path} {}", function.name);
-            let longest = functions
-                .get(&key)
-                .is_none_or(|other| other.lines < measure.lines);
+            let longest = functions.get(&key).is_none_or(|other| other.lines < measure.lines);
             if longest {
                 functions.insert(key, measure);
             }
         }
     }
-    let mut complaints = compare(
-        workspace,
-        FUNCTIONS,
-        &functions,
-        "function: move its leaves out",
-    );
+    let mut complaints = compare(workspace, FUNCTIONS, &functions, "function: move its leaves out");
     complaints.extend(compare(workspace, FILES, &files, "file: split it"));
     complaints
 }
@@ -68,13 +47,7 @@ fn compare(
 ) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     let mut listed = BTreeMap::new();
-    for (index, line) in workspace
-        .tree
-        .text(list)
-        .unwrap_or_default()
-        .lines()
-        .enumerate()
-    {
+    for (index, line) in workspace.tree.text(list).unwrap_or_default().lines().enumerate() {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
@@ -115,9 +88,7 @@ fn compare(
 /// `path name 82` or `path 700 reason`: the key is what stands before the first number.
 fn entry(line: &str) -> Option<(String, usize)> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let at = words
-        .iter()
-        .position(|word| word.parse::<usize>().is_ok())?;
+    let at = words.iter().position(|word| word.parse::<usize>().is_ok())?;
     Some((words[..at].join(" "), words[at].parse().ok()?))
 }
 
@@ -132,24 +103,13 @@ mod tests {
 
     #[test]
     fn long_functions_are_listed_and_the_list_only_shrinks() {
-        let text = format!(
-            "{}{}{}",
-            function("new", 71),
-            function("old", 80),
-            function("ok", 70)
-        );
+        let text = format!("{}{}{}", function("new", 71), function("old", 80), function("ok", 70));
         let list = "# Only shrinks.\na.rs old 80\na.rs gone 90\n";
         let found = check(&fixture(&[("a.rs", &text), (FUNCTIONS, list)]));
         assert_eq!(lines(found), ["a.rs:1", "xtask/long-functions.txt:3"]);
-        let grown = check(&fixture(&[
-            ("a.rs", &function("old", 81)),
-            (FUNCTIONS, "a.rs old 80"),
-        ]));
+        let grown = check(&fixture(&[("a.rs", &function("old", 81)), (FUNCTIONS, "a.rs old 80")]));
         assert_eq!(lines(grown), ["a.rs:1"]);
-        let shrunk = check(&fixture(&[
-            ("a.rs", &function("old", 75)),
-            (FUNCTIONS, "a.rs old 80"),
-        ]));
+        let shrunk = check(&fixture(&[("a.rs", &function("old", 75)), (FUNCTIONS, "a.rs old 80")]));
         assert_eq!(lines(shrunk), ["xtask/long-functions.txt:1"]);
     }
 
@@ -158,9 +118,6 @@ mod tests {
         let text = "// one\n".repeat(601);
         assert_eq!(lines(check(&fixture(&[("a.rs", &text)]))), ["a.rs:1"]);
         let list = (FILES, "a.rs 601 a table");
-        assert_eq!(
-            lines(check(&fixture(&[("a.rs", &text), list]))),
-            Vec::<String>::new()
-        );
+        assert_eq!(lines(check(&fixture(&[("a.rs", &text), list]))), Vec::<String>::new());
     }
 }

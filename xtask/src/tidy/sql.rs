@@ -24,21 +24,14 @@ fn names(workspace: &Workspace, backend: &str) -> BTreeMap<String, String> {
     let prefix = format!("{backend}/sql/");
     let name = |path: &str| Some(path.strip_prefix(&prefix)?.strip_suffix(".sql")?.to_owned());
     let files = workspace.tree.files();
-    files
-        .filter_map(|(path, _)| Some((name(path)?, path.to_owned())))
-        .collect()
+    files.filter_map(|(path, _)| Some((name(path)?, path.to_owned()))).collect()
 }
 
 fn statements(workspace: &Workspace, backend: &str) -> Vec<Complaint> {
     let inside = format!("{backend}/src/");
-    let sources = workspace
-        .rust
-        .iter()
-        .filter(|(path, _)| path.starts_with(&inside));
-    let texts: Vec<&str> = sources
-        .flat_map(|(_, facts)| &facts.texts)
-        .map(|text| text.value.as_str())
-        .collect();
+    let sources = workspace.rust.iter().filter(|(path, _)| path.starts_with(&inside));
+    let texts: Vec<&str> =
+        sources.flat_map(|(_, facts)| &facts.texts).map(|text| text.value.as_str()).collect();
     let mut complaints = Vec::new();
     for (name, path) in names(workspace, backend) {
         let text = workspace.tree.text(&path).unwrap_or_default();
@@ -63,10 +56,7 @@ fn statements(workspace: &Workspace, backend: &str) -> Vec<Complaint> {
 fn body(text: &str) -> &str {
     let mut rest = text.trim_start();
     while rest.starts_with("--") {
-        rest = rest
-            .split_once('\n')
-            .map_or("", |(_, after)| after)
-            .trim_start();
+        rest = rest.split_once('\n').map_or("", |(_, after)| after).trim_start();
     }
     rest
 }
@@ -138,11 +128,7 @@ fn listed(text: &str) -> (Vec<(String, usize)>, Vec<Complaint>) {
         found.extend(names.map(|name| ((*name).to_owned(), index + 1)));
         let mut between = parts.iter().skip(1).step_by(2);
         if !between.any(|words| words.contains(char::is_alphabetic)) {
-            complaints.push(Complaint::new(
-                DIFFERENCES,
-                index + 1,
-                "say why the backends differ",
-            ));
+            complaints.push(Complaint::new(DIFFERENCES, index + 1, "say why the backends differ"));
         }
     }
     (found, complaints)
@@ -172,23 +158,12 @@ mod tests {
                 "crates/store-sqlite/src/lib.rs",
                 "const A: &str = include_str!(\"../sql/claim/a.sql\"); const B: &str = sql!(\"claim/b\");",
             ),
-            (
-                "crates/store-sqlite/sql/claim/a.sql",
-                "-- Head.\nSELECT /* claim/a */ 1",
-            ),
-            (
-                "crates/store-sqlite/sql/claim/b.sql",
-                "/* claim/b */ SELECT 1",
-            ),
-            (
-                "crates/store-sqlite/sql/claim/c.sql",
-                "SELECT /* claim/c */ 1",
-            ),
+            ("crates/store-sqlite/sql/claim/a.sql", "-- Head.\nSELECT /* claim/a */ 1"),
+            ("crates/store-sqlite/sql/claim/b.sql", "/* claim/b */ SELECT 1"),
+            ("crates/store-sqlite/sql/claim/c.sql", "SELECT /* claim/c */ 1"),
         ]);
-        let wanted = [
-            "crates/store-sqlite/sql/claim/b.sql:1",
-            "crates/store-sqlite/sql/claim/c.sql:1",
-        ];
+        let wanted =
+            ["crates/store-sqlite/sql/claim/b.sql:1", "crates/store-sqlite/sql/claim/c.sql:1"];
         assert_eq!((found, notes), (wanted.map(str::to_owned).to_vec(), 1));
     }
 
@@ -199,10 +174,7 @@ mod tests {
                 "crates/store-postgres/src/claim.rs",
                 "\nconst A: &str = \"SELECT 1\";\n#[cfg(test)] mod tests { const B: &str = \"SELECT 1\"; }",
             ),
-            (
-                "crates/store-postgres/src/inspect.rs",
-                "const A: &str = \"SELECT 1\";",
-            ),
+            ("crates/store-postgres/src/inspect.rs", "const A: &str = \"SELECT 1\";"),
             (
                 "crates/store-postgres/src/error.rs",
                 "/// \"SELECT\"\nconst A: &str = \"Selected with care\";",
@@ -219,22 +191,10 @@ mod tests {
                 "sql!(\"claim/a\"); sql!(\"claim/b\"); sql!(\"claim/c\");",
             ),
             ("crates/store-sqlite/src/lib.rs", "sql!(\"claim/a\");"),
-            (
-                "crates/store-postgres/sql/claim/a.sql",
-                "SELECT /* claim/a */ 1",
-            ),
-            (
-                "crates/store-postgres/sql/claim/b.sql",
-                "SELECT /* claim/b */ 1",
-            ),
-            (
-                "crates/store-postgres/sql/claim/c.sql",
-                "SELECT /* claim/c */ 1",
-            ),
-            (
-                "crates/store-sqlite/sql/claim/a.sql",
-                "SELECT /* claim/a */ 1",
-            ),
+            ("crates/store-postgres/sql/claim/a.sql", "SELECT /* claim/a */ 1"),
+            ("crates/store-postgres/sql/claim/b.sql", "SELECT /* claim/b */ 1"),
+            ("crates/store-postgres/sql/claim/c.sql", "SELECT /* claim/c */ 1"),
+            ("crates/store-sqlite/sql/claim/a.sql", "SELECT /* claim/a */ 1"),
             (
                 DIFFERENCES,
                 "# Why\n- `claim/b`: SQLite has no `COPY`\n- `claim/a`: once\n- `claim/b`:",

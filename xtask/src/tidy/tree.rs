@@ -35,11 +35,8 @@ impl Tree {
             if entry.file_type()?.is_dir() {
                 self.add(&entry.path(), &format!("{path}/"))?;
             } else {
-                let text = if is_read(&path) {
-                    fs::read_to_string(entry.path()).ok()
-                } else {
-                    None
-                };
+                let text =
+                    if is_read(&path) { fs::read_to_string(entry.path()).ok() } else { None };
                 self.files.insert(path, text.unwrap_or_default());
             }
         }
@@ -49,16 +46,12 @@ impl Tree {
     #[cfg(test)]
     pub(super) fn of(files: &[(&str, &str)]) -> Self {
         let own = |(path, text): &(&str, &str)| ((*path).to_owned(), (*text).to_owned());
-        Self {
-            files: files.iter().map(own).collect(),
-        }
+        Self { files: files.iter().map(own).collect() }
     }
 
     /// Every file; the text is empty for those that are not read (pictures and the like).
     pub(super) fn files(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.files
-            .iter()
-            .map(|(path, text)| (path.as_str(), text.as_str()))
+        self.files.iter().map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
     pub(super) fn text(&self, path: &str) -> Option<&str> {
@@ -75,9 +68,7 @@ impl Tree {
 }
 
 fn is_read(path: &str) -> bool {
-    let ending = Path::new(path)
-        .extension()
-        .and_then(|ending| ending.to_str());
+    let ending = Path::new(path).extension().and_then(|ending| ending.to_str());
     ending.map_or(path == ".ci/run", |ending| READ.contains(&ending))
 }
 

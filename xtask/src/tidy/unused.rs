@@ -17,9 +17,7 @@ pub(super) fn check(workspace: &Workspace) -> Vec<Complaint> {
                 Kind::Dev => true,
                 Kind::Build => path.ends_with("/build.rs"),
             };
-            let mut files = workspace
-                .rust_of(package)
-                .filter(|(path, _)| is_place(path));
+            let mut files = workspace.rust_of(package).filter(|(path, _)| is_place(path));
             let named = files.any(|(_, facts)| facts.words.contains(&word));
             if !named && !package.unnamed.contains(&dependency.name) {
                 let line = manifest::line(text, &dependency.name);
@@ -34,23 +32,11 @@ pub(super) fn check(workspace: &Workspace) -> Vec<Complaint> {
 
 fn at_the_top(workspace: &Workspace) -> Vec<Complaint> {
     let text = workspace.tree.text("Cargo.toml").unwrap_or_default();
-    let dependencies = || {
-        workspace
-            .packages
-            .iter()
-            .flat_map(|package| &package.dependencies)
-    };
+    let dependencies = || workspace.packages.iter().flat_map(|package| &package.dependencies);
     let taken = |name: &str| dependencies().any(|d| d.from_workspace && d.name == name);
     // Our own crates keep their line there, for whoever needs them next.
-    let ours = |name: &str| {
-        workspace
-            .packages
-            .iter()
-            .any(|package| package.name == name)
-    };
-    let idle = workspace_dependencies(text)
-        .into_iter()
-        .filter(|name| !taken(name) && !ours(name));
+    let ours = |name: &str| workspace.packages.iter().any(|package| package.name == name);
+    let idle = workspace_dependencies(text).into_iter().filter(|name| !taken(name) && !ours(name));
     idle.map(|name| {
         let what = format!("no crate takes `{name}` from the workspace: remove it");
         Complaint::new("Cargo.toml", manifest::line(text, &name), what)
@@ -66,28 +52,16 @@ mod tests {
     #[test]
     fn dependencies_that_nothing_names_are_found() {
         let workspace = fixture(&[
-            (
-                "Cargo.toml",
-                "[workspace.dependencies]\nused = \"1\"\nidle = \"1\"",
-            ),
+            ("Cargo.toml", "[workspace.dependencies]\nused = \"1\"\nidle = \"1\""),
             (
                 "crates/a/Cargo.toml",
                 "[package]\nname = \"a\"\n[dependencies]\nused.workspace = true\ntwo-words = \"1\"\n\
                  only-tests = \"1\"\nsilent = \"1\"\n[dev-dependencies]\ntests-too = \"1\"\n\
                  [package.metadata.cargo-machete]\nignored = [\"silent\"]",
             ),
-            (
-                "crates/a/src/lib.rs",
-                "use used::x; fn f() { two_words::y() } // idle",
-            ),
-            (
-                "crates/a/tests/all.rs",
-                "use only_tests::x; use tests_too::y;",
-            ),
+            ("crates/a/src/lib.rs", "use used::x; fn f() { two_words::y() } // idle"),
+            ("crates/a/tests/all.rs", "use only_tests::x; use tests_too::y;"),
         ]);
-        assert_eq!(
-            lines(check(&workspace)),
-            ["crates/a/Cargo.toml:6", "Cargo.toml:3"]
-        );
+        assert_eq!(lines(check(&workspace)), ["crates/a/Cargo.toml:6", "Cargo.toml:3"]);
     }
 }

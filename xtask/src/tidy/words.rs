@@ -29,17 +29,11 @@ pub(super) fn check(workspace: &Workspace) -> Vec<Complaint> {
 
 fn in_line(line: &str) -> Option<String> {
     if let Some(word) = NOTES.into_iter().find(|word| has_word(line, word)) {
-        return Some(format!(
-            "`{word}` is a note to oneself: do it, or open an issue"
-        ));
+        return Some(format!("`{word}` is a note to oneself: do it, or open an issue"));
     }
     let known = KNOWN.into_iter().any(|place| line.contains(place));
-    let place = PLACES
-        .into_iter()
-        .find(|place| !known && starts_path(line, place))?;
-    Some(format!(
-        "`{place}` is a path of one machine: make it relative, or a setting"
-    ))
+    let place = PLACES.into_iter().find(|place| !known && starts_path(line, place))?;
+    Some(format!("`{place}` is a path of one machine: make it relative, or a setting"))
 }
 
 fn has_word(line: &str, word: &str) -> bool {
@@ -56,9 +50,7 @@ fn starts_path(line: &str, place: &str) -> bool {
 }
 
 fn is_empty_name(name: &str) -> bool {
-    EMPTY_NAMES
-        .iter()
-        .any(|word| name.ends_with(word) || name == word.to_lowercase())
+    EMPTY_NAMES.iter().any(|word| name.ends_with(word) || name == word.to_lowercase())
 }
 
 #[cfg(test)]
@@ -69,14 +61,8 @@ mod tests {
     #[test]
     fn notes_places_and_empty_names_are_found() {
         let workspace = fixture(&[
-            (
-                "a.rs",
-                "// TODO: later\nstruct JobManager;\nmod utils {}\nstruct Managed;\n",
-            ),
-            (
-                "docs/a.md",
-                "see /work/main\nsee docs/work/main and ../home/x\nTODOS are fine\n",
-            ),
+            ("a.rs", "// TODO: later\nstruct JobManager;\nmod utils {}\nstruct Managed;\n"),
+            ("docs/a.md", "see /work/main\nsee docs/work/main and ../home/x\nTODOS are fine\n"),
         ]);
         let wanted = ["a.rs:1", "docs/a.md:1", "a.rs:2", "a.rs:3"];
         assert_eq!(lines(check(&workspace)), wanted);
