@@ -20,8 +20,7 @@ mod reprocess;
 #[async_trait]
 impl Batches for SqliteStore {
     async fn create_batch(&self, batch: NewBatch) -> Result<Batch> {
-        self.write("create batch", batch.id, move |tx| create(tx, &batch))
-            .await
+        self.write("create batch", batch.id, move |tx| create(tx, &batch)).await
     }
 
     async fn pause_batch(
@@ -39,10 +38,8 @@ impl Batches for SqliteStore {
 
     async fn resume_batch(&self, scope: &Scope, batch: BatchId) -> Result<Batch> {
         let scope = scope.clone();
-        self.write("resume batch", batch, move |tx| {
-            steer(tx, &scope, batch, Event::Resumed, None)
-        })
-        .await
+        self.write("resume batch", batch, move |tx| steer(tx, &scope, batch, Event::Resumed, None))
+            .await
     }
 
     async fn cancel_batch(&self, scope: &Scope, batch: BatchId) -> Result<Batch> {
@@ -59,16 +56,13 @@ impl Batches for SqliteStore {
             return Err(Error::new(Kind::Invalid, "reprocess batch", "lines_max").because(because));
         }
         let scope = scope.clone();
-        self.write("reprocess batch", step.batch, move |tx| {
-            reprocess::step(tx, &scope, &step)
-        })
-        .await
+        self.write("reprocess batch", step.batch, move |tx| reprocess::step(tx, &scope, &step))
+            .await
     }
 
     async fn delete_batch(&self, scope: &Scope, batch: BatchId) -> Result<()> {
         let scope = scope.clone();
-        self.write("delete batch", batch, move |tx| delete(tx, &scope, batch))
-            .await
+        self.write("delete batch", batch, move |tx| delete(tx, &scope, batch)).await
     }
 }
 
@@ -104,8 +98,7 @@ pub(crate) fn read_batch(row: &Row<'_>) -> rusqlite::Result<Batch> {
 /// A batch that exists for the scope; `Missing` otherwise.
 pub(crate) fn find(tx: &Tx<'_>, scope: &Scope, batch: BatchId) -> Result<Batch> {
     let of = params![batch.0.into_bytes(), scope.owner()];
-    tx.one(sql!("batch/find"), of, read_batch)?
-        .ok_or_else(|| tx.error(Kind::Missing))
+    tx.one(sql!("batch/find"), of, read_batch)?.ok_or_else(|| tx.error(Kind::Missing))
 }
 
 fn create(tx: &Tx<'_>, new: &NewBatch) -> Result<Batch> {
@@ -118,9 +111,7 @@ fn create(tx: &Tx<'_>, new: &NewBatch) -> Result<Batch> {
     }
     let file = ingest::find(tx, new.file)?;
     if file.owner != new.owner {
-        return Err(tx
-            .error(Kind::Missing)
-            .because("the owner has no such file"));
+        return Err(tx.error(Kind::Missing).because("the owner has no such file"));
     }
     let state = match file.state {
         FileState::Sealed => State::InProgress,
@@ -135,11 +126,7 @@ fn create(tx: &Tx<'_>, new: &NewBatch) -> Result<Batch> {
 
 /// The batch that this creation repeats, if it does.
 fn find_repeat(tx: &Tx<'_>, new: &NewBatch) -> Result<Option<BatchId>> {
-    let asked = params![
-        new.id.0.into_bytes(),
-        new.owner.as_str(),
-        new.idempotency_key
-    ];
+    let asked = params![new.id.0.into_bytes(), new.owner.as_str(), new.idempotency_key];
     let found = tx.all(sql!("batch/find_repeat"), asked, |row| {
         let (owner, endpoint): (String, String) = (row.get(1)?, row.get(3)?);
         let deleted: bool = row.get(4)?;
@@ -160,9 +147,7 @@ fn find_repeat(tx: &Tx<'_>, new: &NewBatch) -> Result<Option<BatchId>> {
 }
 
 fn insert(tx: &Tx<'_>, new: &NewBatch, state: State) -> Result<()> {
-    let deadline = new
-        .window_secs
-        .map(|secs| tx.after(secs.saturating_mul(1_000_000)));
+    let deadline = new.window_secs.map(|secs| tx.after(secs.saturating_mul(1_000_000)));
     let (id, file) = (new.id.0.into_bytes(), new.file.0.into_bytes());
     let batch = params![
         id,
@@ -205,13 +190,7 @@ pub(crate) fn steer(
         Error::refusal(kind.verb, id, refused)
     })?;
     let cancelling_at = (to == State::Cancelling).then_some(tx.now);
-    let moved = params![
-        id.0.into_bytes(),
-        from.as_str(),
-        to.as_str(),
-        reason,
-        cancelling_at
-    ];
+    let moved = params![id.0.into_bytes(), from.as_str(), to.as_str(), reason, cancelling_at];
     tx.run(sql!("batch/steer"), moved)?;
     if to != from {
         fold::steer(tx, id, to)?;
@@ -223,6 +202,5 @@ fn delete(tx: &Tx<'_>, scope: &Scope, id: BatchId) -> Result<()> {
     if !find(tx, scope, id)?.state.is_closed() {
         return Err(tx.error(Kind::Conflict).because("it is not closed"));
     }
-    tx.run(sql!("batch/delete"), params![id.0.into_bytes(), tx.now])
-        .map(|_| ())
+    tx.run(sql!("batch/delete"), params![id.0.into_bytes(), tx.now]).map(|_| ())
 }

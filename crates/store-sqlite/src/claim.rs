@@ -27,25 +27,18 @@ impl Claim for SqliteStore {
         lease_ms: u64,
     ) -> Result<Extended> {
         check_lease_ms("extend leases", lease_ms)?;
-        self.write("extend leases", instance, move |tx| {
-            extend(tx, instance, &known, lease_ms)
-        })
-        .await
+        self.write("extend leases", instance, move |tx| extend(tx, instance, &known, lease_ms))
+            .await
     }
 
     async fn release_leases(&self, instance: InstanceId, leases: Vec<LeaseId>) -> Result<u64> {
-        self.write("release leases", instance, move |tx| {
-            release(tx, instance, &leases)
-        })
-        .await
+        self.write("release leases", instance, move |tx| release(tx, instance, &leases)).await
     }
 
     async fn set_limit(&self, target: &Target, in_flight_max: Option<u32>) -> Result<()> {
         let target = target.clone();
-        self.write("set limit", target.clone(), move |tx| {
-            permits::set(tx, &target, in_flight_max)
-        })
-        .await
+        self.write("set limit", target.clone(), move |tx| permits::set(tx, &target, in_flight_max))
+            .await
     }
 }
 
@@ -67,11 +60,7 @@ pub(crate) fn check(request: &Request) -> Result<()> {
         Err(Error::new(Kind::Invalid, verb, field).because(because))
     };
     if !(1..=TRANCHE_LINES_MAX).contains(&request.lines_max) {
-        return bad(
-            "lines_max",
-            TRANCHE_LINES_MAX as usize,
-            request.lines_max as usize,
-        );
+        return bad("lines_max", TRANCHE_LINES_MAX as usize, request.lines_max as usize);
     }
     if !(1..=TARGETS_MAX).contains(&request.targets.len()) {
         return bad("targets", TARGETS_MAX, request.targets.len());
@@ -136,20 +125,13 @@ fn pick(tx: &Tx<'_>, targets: &[&str], only: Option<BatchId>) -> Result<Option<P
             let from = params![wanted, tx.now, batch.0.into_bytes()];
             tx.one(sql!("claim/pick_lane_of_batch"), from, read_picked)
         }
-        None => tx.one(
-            sql!("claim/pick_lane"),
-            params![wanted, tx.now],
-            read_picked,
-        ),
+        None => tx.one(sql!("claim/pick_lane"), params![wanted, tx.now], read_picked),
     }
 }
 
 fn read_picked(row: &Row<'_>) -> rusqlite::Result<Picked> {
     Ok(Picked {
-        key: LaneKey {
-            batch: BatchId(row::uuid(row, 0)?),
-            lane: row.get(1)?,
-        },
+        key: LaneKey { batch: BatchId(row::uuid(row, 0)?), lane: row.get(1)? },
         target: row::name(row, 2)?,
         owner: row.get(3)?,
         file: FileId(row::uuid(row, 4)?),
@@ -170,32 +152,14 @@ fn grant(
     let (taken, delta) = match returned::take(tx, lane.key, allowed)? {
         Some(taken) => {
             let n = row::int(taken.lines.len());
-            (
-                taken,
-                Delta {
-                    returned: -n,
-                    leased: n,
-                    ..Delta::default()
-                },
-            )
+            (taken, Delta { returned: -n, leased: n, ..Delta::default() })
         }
         None => {
             let n = allowed.min(lane.total - lane.cursor);
             let lines = LineSet::span(lane.cursor, n);
             let n = row::int(n);
-            let delta = Delta {
-                cursor: n,
-                leased: n,
-                ..Delta::default()
-            };
-            (
-                Taken {
-                    attempts: 0,
-                    crashes: 0,
-                    lines,
-                },
-                delta,
-            )
+            let delta = Delta { cursor: n, leased: n, ..Delta::default() };
+            (Taken { attempts: 0, crashes: 0, lines }, delta)
         }
     };
     if taken.lines.is_empty() {
@@ -251,11 +215,7 @@ fn read_tranche(tx: &Tx<'_>, lease: windrow_domain::Lease) -> Result<Tranche> {
 
 fn read_line(row: &Row<'_>) -> rusqlite::Result<Line> {
     let raw = Bytes::copy_from_slice(row.get_ref(2)?.as_blob()?);
-    Ok(Line {
-        seq: row::count(row, 0)?,
-        line: row::count(row, 1)?,
-        raw,
-    })
+    Ok(Line { seq: row::count(row, 0)?, line: row::count(row, 1)?, raw })
 }
 
 fn extend(tx: &Tx<'_>, instance: InstanceId, known: &[LeaseId], lease_ms: u64) -> Result<Extended> {

@@ -21,9 +21,7 @@ pub(crate) fn from_migration(cause: refinery::Error, subject: &str) -> Error {
             Error::new(Kind::Corrupt, verb, subject).because(because)
         }
         Why::Connection(_, driver) => {
-            let kind = driver
-                .downcast_ref::<Driver>()
-                .map_or(Kind::Unavailable, kind);
+            let kind = driver.downcast_ref::<Driver>().map_or(Kind::Unavailable, kind);
             Error::new(kind, verb, subject).because(cause)
         }
         _ => Error::new(Kind::Corrupt, verb, subject).because(cause),

@@ -23,25 +23,16 @@ impl Finalise for SqliteStore {
         lease_ms: u64,
     ) -> Result<Finalisation> {
         claim::check_lease_ms("take finalisation", lease_ms)?;
-        self.write("take finalisation", batch, move |tx| {
-            take(tx, batch, instance, lease_ms)
-        })
-        .await
+        self.write("take finalisation", batch, move |tx| take(tx, batch, instance, lease_ms)).await
     }
 
     async fn close_batch(&self, held: &Finalisation, rows: Rows, summary: &str) -> Result<Batch> {
         let (held, summary) = (held.clone(), summary.to_owned());
-        self.write("close batch", held.batch, move |tx| {
-            close(tx, &held, rows, &summary)
-        })
-        .await
+        self.write("close batch", held.batch, move |tx| close(tx, &held, rows, &summary)).await
     }
 
     async fn find_unclosed(&self, limit: u32) -> Result<Vec<BatchId>> {
-        self.write("find unclosed", "batches", move |tx| {
-            find_unclosed(tx, limit)
-        })
-        .await
+        self.write("find unclosed", "batches", move |tx| find_unclosed(tx, limit)).await
     }
 }
 
@@ -55,38 +46,26 @@ struct Holder {
 
 fn holder(tx: &Tx<'_>, batch: BatchId) -> Result<Holder> {
     tx.sure(sql!("finalise/holder"), [batch.0.into_bytes()], |row| {
-        Ok(Holder {
-            token: row.get(0)?,
-            by: row.get(1)?,
-            until: row.get(2)?,
-        })
+        Ok(Holder { token: row.get(0)?, by: row.get(1)?, until: row.get(2)? })
     })
 }
 
 fn take(tx: &Tx<'_>, id: BatchId, instance: InstanceId, lease_ms: u64) -> Result<Finalisation> {
     let batch = batch::find(tx, &Scope::All, id)?;
     let State::Finalizing(ending) = batch.state else {
-        let refused = Refused {
-            from: batch.state,
-            event: Event::Closed,
-        };
+        let refused = Refused { from: batch.state, event: Event::Closed };
         return Err(Error::refusal("take finalisation", id, refused));
     };
     let (by, holder) = (instance.0.into_bytes(), holder(tx, id)?);
     let token = match holder.token {
         Some(token) if holder.by == Some(by) => token,
         Some(_) if holder.until.is_some_and(|until| until > tx.now) => {
-            return Err(tx
-                .error(Kind::Contended)
-                .because("another instance is closing it"));
+            return Err(tx.error(Kind::Contended).because("another instance is closing it"));
         }
         _ => tx.sure(sql!("claim/next_token"), [], |row| row.get(0))?,
     };
     let until = tx.after(lease_ms * 1000);
-    tx.run(
-        sql!("finalise/take"),
-        params![id.0.into_bytes(), token, by, until],
-    )?;
+    tx.run(sql!("finalise/take"), params![id.0.into_bytes(), token, by, until])?;
     Ok(Finalisation {
         batch: id,
         instance,
@@ -114,14 +93,8 @@ fn close(tx: &Tx<'_>, held: &Finalisation, rows: Rows, summary: &str) -> Result<
     }
     let to = apply(batch.state, Event::Closed)
         .map_err(|refused| Error::refusal("close batch", batch.id, refused))?;
-    let closed = params![
-        batch.id.0.into_bytes(),
-        token,
-        batch.generation,
-        to.as_str(),
-        tx.now,
-        summary
-    ];
+    let closed =
+        params![batch.id.0.into_bytes(), token, batch.generation, to.as_str(), tx.now, summary];
     tx.run(sql!("finalise/close"), closed)?;
     batch::find(tx, &Scope::All, batch.id)
 }

@@ -57,10 +57,7 @@ impl Folds {
     pub(crate) fn leave(&mut self, row: &LeaseRow, n: u64, mut delta: Delta) {
         delta.leased -= row::int(n);
         *self.lanes.entry(row.key()).or_default() += delta;
-        *self
-            .freed
-            .entry((row.lease.target.clone(), row.lease.instance))
-            .or_default() += n;
+        *self.freed.entry((row.lease.target.clone(), row.lease.instance)).or_default() += n;
     }
 
     /// Writes it all, lane by lane. Gives the batches that wait to be finalised now.
@@ -89,10 +86,7 @@ pub(crate) struct LaneRow {
 impl LaneRow {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
-            key: LaneKey {
-                batch: BatchId(row::uuid(row, 0)?),
-                lane: row.get(1)?,
-            },
+            key: LaneKey { batch: BatchId(row::uuid(row, 0)?), lane: row.get(1)? },
             phase: row::parsed(row, 2)?,
             ready_at: row.get(3)?,
             created_at: row.get(4)?,
@@ -140,10 +134,7 @@ pub(crate) fn fold(
 /// Gives every lane that is not done the phase that the batch's state asks for.
 pub(crate) fn steer(tx: &Tx<'_>, batch: BatchId, state: State) -> Result<Option<BatchId>> {
     let mut done = false;
-    for lane in lanes(tx, batch)?
-        .iter()
-        .filter(|lane| lane.phase != Phase::Done)
-    {
+    for lane in lanes(tx, batch)?.iter().filter(|lane| lane.phase != Phase::Done) {
         done |= settle(tx, lane, Phase::of(state))?;
     }
     if done { flip(tx, batch) } else { Ok(None) }
@@ -151,11 +142,7 @@ pub(crate) fn steer(tx: &Tx<'_>, batch: BatchId, state: State) -> Result<Option<
 
 /// Writes the lane's phase and when it may be claimed from; says whether it became done.
 fn settle(tx: &Tx<'_>, lane: &LaneRow, phase: Phase) -> Result<bool> {
-    let phase = if lane.counts.is_done(phase) {
-        Phase::Done
-    } else {
-        phase
-    };
+    let phase = if lane.counts.is_done(phase) { Phase::Done } else { phase };
     let ready_at = match phase {
         Phase::Open if lane.counts.untouched > 0 => Some(lane.created_at),
         Phase::Open if lane.counts.returned > 0 => returned_ready(tx, lane.key)?,
@@ -163,10 +150,7 @@ fn settle(tx: &Tx<'_>, lane: &LaneRow, phase: Phase) -> Result<bool> {
     };
     if phase != lane.phase || ready_at != lane.ready_at {
         let (batch, no) = (lane.key.batch.0.into_bytes(), lane.key.lane);
-        tx.run(
-            sql!("lane/settle"),
-            params![batch, no, phase.as_str(), ready_at],
-        )?;
+        tx.run(sql!("lane/settle"), params![batch, no, phase.as_str(), ready_at])?;
     }
     Ok(phase == Phase::Done && lane.phase != Phase::Done)
 }
@@ -186,9 +170,6 @@ pub(crate) fn flip(tx: &Tx<'_>, batch: BatchId) -> Result<Option<BatchId>> {
     let from: State = tx.sure(sql!("lane/batch_state"), [id], |row| row::parsed(row, 0))?;
     let to = apply(from, Event::LanesDone)
         .map_err(|refused| Error::refusal("finalise batch", batch, refused))?;
-    tx.run(
-        sql!("lane/flip_batch"),
-        params![id, from.as_str(), to.as_str(), tx.now],
-    )?;
+    tx.run(sql!("lane/flip_batch"), params![id, from.as_str(), to.as_str(), tx.now])?;
     Ok(Some(batch))
 }

@@ -23,24 +23,20 @@ use crate::tx::{Tx, sql};
 #[async_trait]
 impl Ingest for SqliteStore {
     async fn open_file(&self, file: NewFile) -> Result<()> {
-        self.write("open file", file.id, move |tx| open(tx, &file))
-            .await
+        self.write("open file", file.id, move |tx| open(tx, &file)).await
     }
 
     async fn add_lines(&self, file: FileId, chunk: Chunk) -> Result<()> {
-        self.write("add lines", file, move |tx| add_lines(tx, file, &chunk))
-            .await
+        self.write("add lines", file, move |tx| add_lines(tx, file, &chunk)).await
     }
 
     async fn seal_file(&self, file: FileId, verdict: Verdict) -> Result<File> {
-        self.write("seal file", file, move |tx| seal(tx, file, verdict))
-            .await
+        self.write("seal file", file, move |tx| seal(tx, file, verdict)).await
     }
 
     async fn drop_file(&self, scope: &Scope, file: FileId) -> Result<()> {
         let scope = scope.clone();
-        self.write("drop file", file, move |tx| drop_file(tx, &scope, file))
-            .await
+        self.write("drop file", file, move |tx| drop_file(tx, &scope, file)).await
     }
 }
 
@@ -70,9 +66,7 @@ pub(crate) fn find(tx: &Tx<'_>, file: FileId) -> Result<File> {
 
 /// Whether a batch that is not closed uses the file.
 pub(crate) fn is_needed(tx: &Tx<'_>, file: FileId) -> Result<bool> {
-    tx.sure(sql!("ingest/is_needed"), [file.0.into_bytes()], |row| {
-        row.get(0)
-    })
+    tx.sure(sql!("ingest/is_needed"), [file.0.into_bytes()], |row| row.get(0))
 }
 
 fn open(tx: &Tx<'_>, file: &NewFile) -> Result<()> {
@@ -80,9 +74,7 @@ fn open(tx: &Tx<'_>, file: &NewFile) -> Result<()> {
     if let Some(found) = tx.one(sql!("ingest/find_file"), [id], read_file)? {
         return match found.state == FileState::Open && found.owner == file.owner {
             true => Ok(()),
-            false => Err(tx
-                .error(Kind::Conflict)
-                .because("a file with this id exists already")),
+            false => Err(tx.error(Kind::Conflict).because("a file with this id exists already")),
         };
     }
     let expires_at = file.expires_at.map(|at| at.as_microsecond());
@@ -103,9 +95,7 @@ type Lanes = BTreeMap<i64, Growing>;
 fn add_lines(tx: &Tx<'_>, file: FileId, chunk: &Chunk) -> Result<()> {
     let id = file.0.into_bytes();
     let found = find(tx, file)?;
-    if tx.sure(sql!("ingest/has_chunk"), params![id, chunk.no], |row| {
-        row.get(0)
-    })? {
+    if tx.sure(sql!("ingest/has_chunk"), params![id, chunk.no], |row| row.get(0))? {
         return Ok(());
     }
     if found.state != FileState::Open {
@@ -116,24 +106,15 @@ fn add_lines(tx: &Tx<'_>, file: FileId, chunk: &Chunk) -> Result<()> {
         return Err(tx.error(Kind::Conflict).because(because));
     }
     if chunk.lines.len() > CHUNK_LINES_MAX {
-        return Err(tx.invalid(
-            "lines",
-            format!("a chunk has at most {CHUNK_LINES_MAX} lines"),
-        ));
+        return Err(tx.invalid("lines", format!("a chunk has at most {CHUNK_LINES_MAX} lines")));
     }
     // The line that goes over the bound may still be in it, and no other.
     let last = chunk.lines.last().map_or(0, |line| line.raw.len() as u64);
     if chunk.bytes() - last > CHUNK_BYTES_MAX as u64 {
-        return Err(tx.invalid(
-            "lines",
-            format!("a chunk has at most {CHUNK_BYTES_MAX} bytes"),
-        ));
+        return Err(tx.invalid("lines", format!("a chunk has at most {CHUNK_BYTES_MAX} bytes")));
     }
     let spans = chunk.spans().map_err(|lane| {
-        tx.invalid(
-            "lines",
-            format!("the numbers of lane {} are not dense", lane_int(lane)),
-        )
+        tx.invalid("lines", format!("the numbers of lane {} are not dense", lane_int(lane)))
     })?;
     let mut lanes = growing(tx, file)?;
     add_lanes(tx, &mut lanes, &chunk.lanes)?;
@@ -141,16 +122,10 @@ fn add_lines(tx: &Tx<'_>, file: FileId, chunk: &Chunk) -> Result<()> {
     insert_templates(tx, file, chunk)?;
     for (lane, growing) in lanes.iter().filter(|(_, growing)| growing.changed) {
         let target = growing.target.as_ref().map(Target::as_str);
-        tx.run(
-            sql!("ingest/put_lane"),
-            params![id, lane, target, row::int(growing.lines)],
-        )?;
+        tx.run(sql!("ingest/put_lane"), params![id, lane, target, row::int(growing.lines)])?;
     }
     let bytes = row::int(chunk.bytes());
-    tx.run(
-        sql!("ingest/insert_chunk"),
-        params![id, chunk.no, bytes, spans_text(&spans)],
-    )?;
+    tx.run(sql!("ingest/insert_chunk"), params![id, chunk.no, bytes, spans_text(&spans)])?;
     let counted = params![id, chunk.no, row::int(requests), bytes, tx.now];
     match tx.run(sql!("ingest/grow_file"), counted)? {
         1 => Ok(()),
@@ -164,14 +139,7 @@ fn growing(tx: &Tx<'_>, file: FileId) -> Result<Lanes> {
             rusqlite::types::ValueRef::Null => None,
             _ => Some(row::name(row, 1)?),
         };
-        Ok((
-            row.get(0)?,
-            Growing {
-                target,
-                lines: row::count(row, 2)?,
-                changed: false,
-            },
-        ))
+        Ok((row.get(0)?, Growing { target, lines: row::count(row, 2)?, changed: false }))
     })?;
     Ok(lanes.into_iter().collect())
 }
@@ -186,14 +154,7 @@ fn add_lanes(tx: &Tx<'_>, lanes: &mut Lanes, new: &[NewLane]) -> Result<()> {
             return Err(tx.invalid("lanes", format!("lane {} came, {next} is next", lane.lane)));
         }
         let target = Some(lane.target.clone());
-        lanes.insert(
-            lane.lane.into(),
-            Growing {
-                target,
-                lines: 0,
-                changed: true,
-            },
-        );
+        lanes.insert(lane.lane.into(), Growing { target, lines: 0, changed: true });
     }
     Ok(())
 }
@@ -204,11 +165,7 @@ fn grow(tx: &Tx<'_>, lanes: &mut Lanes, spans: &[Span]) -> Result<u64> {
     for span in spans {
         let no = lane_int(span.lane);
         if no == NO_LANE {
-            lanes.entry(no).or_insert(Growing {
-                target: None,
-                lines: 0,
-                changed: true,
-            });
+            lanes.entry(no).or_insert(Growing { target: None, lines: 0, changed: true });
         }
         let Some(lane) = lanes.get_mut(&no) else {
             return Err(tx.invalid("lanes", format!("lane {no} has no target")));
@@ -229,13 +186,7 @@ fn insert_templates(tx: &Tx<'_>, file: FileId, chunk: &Chunk) -> Result<()> {
     let id = file.0.into_bytes();
     for line in &chunk.lines {
         let lane = lane_int(line.lane);
-        let new = params![
-            id,
-            lane,
-            row::int(line.seq),
-            row::int(line.line),
-            &line.raw[..]
-        ];
+        let new = params![id, lane, row::int(line.seq), row::int(line.line), &line.raw[..]];
         statement.execute(new).map_err(|cause| tx.failed(cause))?;
     }
     Ok(())
@@ -262,9 +213,7 @@ fn seal(tx: &Tx<'_>, file: FileId, verdict: Verdict) -> Result<File> {
     if found.state != FileState::Open {
         return match found.state == state {
             true => Ok(found),
-            false => Err(tx
-                .error(Kind::Conflict)
-                .because("it was sealed with another verdict")),
+            false => Err(tx.error(Kind::Conflict).because("it was sealed with another verdict")),
         };
     }
     let errors = match verdict {
@@ -284,20 +233,11 @@ fn seal(tx: &Tx<'_>, file: FileId, verdict: Verdict) -> Result<File> {
 
 fn drop_file(tx: &Tx<'_>, scope: &Scope, file: FileId) -> Result<()> {
     let found = find(tx, file)?;
-    if scope
-        .owner()
-        .is_some_and(|owner| owner != found.owner.as_str())
-    {
+    if scope.owner().is_some_and(|owner| owner != found.owner.as_str()) {
         return Err(tx.error(Kind::Missing));
     }
     if is_needed(tx, file)? {
-        return Err(tx
-            .error(Kind::Conflict)
-            .because("a batch that is not closed needs it"));
+        return Err(tx.error(Kind::Conflict).because("a batch that is not closed needs it"));
     }
-    tx.run(
-        sql!("ingest/drop_file"),
-        params![file.0.into_bytes(), tx.now],
-    )
-    .map(|_| ())
+    tx.run(sql!("ingest/drop_file"), params![file.0.into_bytes(), tx.now]).map(|_| ())
 }

@@ -41,17 +41,11 @@ impl LeaseRow {
             granted_at: row::time(row, 12)?,
             expires_at: row::time(row, 13)?,
         };
-        Ok(Self {
-            lease,
-            granted: row.get(11)?,
-        })
+        Ok(Self { lease, granted: row.get(11)? })
     }
 
     pub(crate) fn key(&self) -> LaneKey {
-        LaneKey {
-            batch: self.lease.batch,
-            lane: self.lease.lane,
-        }
+        LaneKey { batch: self.lease.batch, lane: self.lease.lane }
     }
 
     /// How small the next tranche of its lines must be: lines that were lost together stay apart
@@ -62,19 +56,11 @@ impl LeaseRow {
 }
 
 pub(crate) fn find(tx: &Tx<'_>, id: LeaseId) -> Result<Option<LeaseRow>> {
-    tx.one(
-        sql!("claim/find_lease"),
-        [id.0.into_bytes()],
-        LeaseRow::read,
-    )
+    tx.one(sql!("claim/find_lease"), [id.0.into_bytes()], LeaseRow::read)
 }
 
 pub(crate) fn of_instance(tx: &Tx<'_>, instance: InstanceId) -> Result<Vec<LeaseRow>> {
-    tx.all(
-        sql!("claim/leases_of_instance"),
-        [instance.0.into_bytes()],
-        LeaseRow::read,
-    )
+    tx.all(sql!("claim/leases_of_instance"), [instance.0.into_bytes()], LeaseRow::read)
 }
 
 /// Writes what is left of a lease, or deletes it when nothing is.
@@ -85,10 +71,7 @@ pub(crate) fn keep(tx: &Tx<'_>, row: &LeaseRow, remaining: &LineSet) -> Result<O
         tx.run(sql!("claim/delete_lease"), params![id, token, held.version])?
     } else {
         let (lines, n) = (remaining.to_string(), row::int(remaining.len()));
-        tx.run(
-            sql!("record/shrink_lease"),
-            params![id, token, held.version, lines, n],
-        )?
+        tx.run(sql!("record/shrink_lease"), params![id, token, held.version, lines, n])?
     };
     if changed != 1 {
         return Err(tx.corrupt("a lease changed while its writer held the database"));
@@ -123,13 +106,6 @@ pub(crate) fn give_back(
     keep(tx, row, &LineSet::new())?;
     returned::add(tx, row.key(), bucket, outstanding)?;
     let n = outstanding.len();
-    folds.leave(
-        row,
-        n,
-        Delta {
-            returned: row::int(n),
-            ..Delta::default()
-        },
-    );
+    folds.leave(row, n, Delta { returned: row::int(n), ..Delta::default() });
     Ok(n)
 }

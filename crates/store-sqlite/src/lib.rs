@@ -98,18 +98,12 @@ impl SqliteStore {
 
 impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SqliteStore")
-            .field("stats", &self.stats())
-            .finish_non_exhaustive()
+        f.debug_struct("SqliteStore").field("stats", &self.stats()).finish_non_exhaustive()
     }
 }
 
 impl Store for SqliteStore {
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            name: "sqlite",
-            writers: false,
-            durable: self.readers.is_some(),
-        }
+        Capabilities { name: "sqlite", writers: false, durable: self.readers.is_some() }
     }
 }

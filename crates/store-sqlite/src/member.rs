@@ -13,25 +13,19 @@ use crate::{SqliteStore, lease, permits, row};
 #[async_trait]
 impl Members for SqliteStore {
     async fn register(&self, member: NewMember) -> Result<()> {
-        self.write("register", member.instance, move |tx| register(tx, &member))
-            .await
+        self.write("register", member.instance, move |tx| register(tx, &member)).await
     }
 
     async fn heartbeat(&self, instance: InstanceId) -> Result<()> {
-        self.write("send heartbeat of", instance, move |tx| {
-            heartbeat(tx, instance)
-        })
-        .await
+        self.write("send heartbeat of", instance, move |tx| heartbeat(tx, instance)).await
     }
 
     async fn tombstone(&self, instance: InstanceId) -> Result<u64> {
-        self.write("tombstone", instance, move |tx| tombstone(tx, instance))
-            .await
+        self.write("tombstone", instance, move |tx| tombstone(tx, instance)).await
     }
 
     async fn reap_members(&self, stale_ms: u64, limit: u32) -> Result<Vec<InstanceId>> {
-        self.write("reap members", "stale", move |tx| reap(tx, stale_ms, limit))
-            .await
+        self.write("reap members", "stale", move |tx| reap(tx, stale_ms, limit)).await
     }
 
     async fn members(&self) -> Result<Vec<Member>> {
@@ -41,20 +35,11 @@ impl Members for SqliteStore {
 
 fn register(tx: &Tx<'_>, member: &NewMember) -> Result<()> {
     let id = member.instance.0.into_bytes();
-    let known = tx.one(sql!("member/find"), [id], |row| {
-        row.get::<_, Option<i64>>(0)
-    })?;
+    let known = tx.one(sql!("member/find"), [id], |row| row.get::<_, Option<i64>>(0))?;
     if known.is_some() {
         return heartbeat(tx, member.instance);
     }
-    let new = params![
-        id,
-        member.service,
-        member.host,
-        member.pid,
-        member.metadata,
-        tx.now
-    ];
+    let new = params![id, member.service, member.host, member.pid, member.metadata, tx.now];
     tx.run(sql!("member/insert"), new).map(|_| ())
 }
 
@@ -63,9 +48,7 @@ fn heartbeat(tx: &Tx<'_>, instance: InstanceId) -> Result<()> {
     if tx.run(sql!("member/heartbeat"), params![id, tx.now])? == 1 {
         return Ok(());
     }
-    match tx.one(sql!("member/find"), [id], |row| {
-        row.get::<_, Option<i64>>(0)
-    })? {
+    match tx.one(sql!("member/find"), [id], |row| row.get::<_, Option<i64>>(0))? {
         Some(_) => Err(tx.error(Kind::LeaseLost).because("it is tombstoned")),
         None => Err(tx.error(Kind::Missing)),
     }
@@ -73,9 +56,7 @@ fn heartbeat(tx: &Tx<'_>, instance: InstanceId) -> Result<()> {
 
 fn tombstone(tx: &Tx<'_>, instance: InstanceId) -> Result<u64> {
     let id = instance.0.into_bytes();
-    let known = tx.one(sql!("member/find"), [id], |row| {
-        row.get::<_, Option<i64>>(0)
-    })?;
+    let known = tx.one(sql!("member/find"), [id], |row| row.get::<_, Option<i64>>(0))?;
     known.ok_or_else(|| tx.error(Kind::Missing))?;
     let (mut folds, mut lines) = (Folds::default(), 0);
     for row in lease::of_instance(tx, instance)? {
@@ -88,17 +69,12 @@ fn tombstone(tx: &Tx<'_>, instance: InstanceId) -> Result<u64> {
 }
 
 fn reap(tx: &Tx<'_>, stale_ms: u64, limit: u32) -> Result<Vec<InstanceId>> {
-    let since = tx
-        .now
-        .saturating_sub(row::int(stale_ms.saturating_mul(1000)));
+    let since = tx.now.saturating_sub(row::int(stale_ms.saturating_mul(1000)));
     let stale = tx.all(sql!("member/find_stale"), params![since, limit], |row| {
         row::uuid(row, 0).map(InstanceId)
     })?;
     for instance in &stale {
-        tx.run(
-            sql!("member/tombstone"),
-            params![instance.0.into_bytes(), tx.now],
-        )?;
+        tx.run(sql!("member/tombstone"), params![instance.0.into_bytes(), tx.now])?;
         permits::leave(tx, *instance)?;
     }
     Ok(stale)

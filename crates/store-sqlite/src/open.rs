@@ -20,6 +20,10 @@ const WAL_CHECKPOINT_PAGES: u32 = 4096;
 /// What is kept of the log's file when it starts over.
 const WAL_KEPT_BYTES: u32 = 64 << 20;
 
+/// How often opening is tried while another process sets the file up.
+const OPEN_TRIES_MAX: u32 = 100;
+const OPEN_PAUSE: Duration = Duration::from_millis(20);
+
 /// Where the database is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Location {
@@ -73,10 +77,7 @@ impl Default for Options {
 impl Options {
     /// The usual settings for a database in that file.
     pub fn file(path: impl Into<PathBuf>) -> Self {
-        Self {
-            location: Location::File(path.into()),
-            ..Self::default()
-        }
+        Self { location: Location::File(path.into()), ..Self::default() }
     }
 }
 
@@ -86,13 +87,9 @@ pub(crate) async fn open(options: Options) -> Result<SqliteStore> {
     let start = move || {
         let _ = reply.send(start(&options));
     };
-    let thread = std::thread::Builder::new()
-        .name("windrow-open".to_owned())
-        .spawn(start);
+    let thread = std::thread::Builder::new().name("windrow-open".to_owned()).spawn(start);
     thread.map_err(no_thread)?;
-    opened
-        .await
-        .unwrap_or_else(|_| Err(Error::new(Kind::Corrupt, "open", "database")))
+    opened.await.unwrap_or_else(|_| Err(Error::new(Kind::Corrupt, "open", "database")))
 }
 
 fn start(options: &Options) -> Result<SqliteStore> {
@@ -100,10 +97,7 @@ fn start(options: &Options) -> Result<SqliteStore> {
     let Location::File(path) = &options.location else {
         let conn = connect(options, None)?;
         let writer = Writer::start(conn, time.clone(), None).map_err(no_thread)?;
-        return Ok(SqliteStore {
-            writer,
-            readers: None,
-        });
+        return Ok(SqliteStore { writer, readers: None });
     };
     let conn = connect(options, Some(path))?;
     let readers = (0..options.readers.max(1))
@@ -113,18 +107,28 @@ fn start(options: &Options) -> Result<SqliteStore> {
     wal.push("-wal");
     let writer = Writer::start(conn, time.clone(), Some(wal.into())).map_err(no_thread)?;
     let readers = Readers::start(readers, time).map_err(no_thread)?;
-    Ok(SqliteStore {
-        writer,
-        readers: Some(readers),
-    })
+    Ok(SqliteStore { writer, readers: Some(readers) })
 }
 
 fn no_thread(cause: std::io::Error) -> Error {
     Error::new(Kind::Unavailable, "open", "database").because(cause)
 }
 
-/// The writer's connection, with the schema up to date.
+/// The writer's connection, with the schema up to date. A new file that others open at the same
+/// moment is busy while one of them sets it up, and SQLite does not wait for that by itself.
 fn connect(options: &Options, path: Option<&Path>) -> Result<Connection> {
+    let mut tries = 1;
+    loop {
+        match connect_once(options, path) {
+            Err(busy) if busy.kind == Kind::Busy && tries < OPEN_TRIES_MAX => tries += 1,
+            done => return done,
+        }
+        // Another process gives no signal that could be waited on.
+        std::thread::park_timeout(OPEN_PAUSE);
+    }
+}
+
+fn connect_once(options: &Options, path: Option<&Path>) -> Result<Connection> {
     let subject = path.map_or_else(|| "memory".to_owned(), |path| path.display().to_string());
     let failed = |cause| error::from_driver(cause, "open", &subject);
     let opened = match path {

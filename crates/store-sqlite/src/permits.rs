@@ -38,20 +38,14 @@ impl Limit {
 
 fn limit(tx: &Tx<'_>, target: &Target) -> Result<Option<Limit>> {
     tx.one(sql!("permits/limit"), [target.as_str()], |row| {
-        Ok(Limit {
-            in_flight_max: row::count(row, 0)?,
-            granted: row::count(row, 1)?,
-        })
+        Ok(Limit { in_flight_max: row::count(row, 0)?, granted: row::count(row, 1)? })
     })
 }
 
 fn share(tx: &Tx<'_>, target: &Target, instance: InstanceId) -> Result<Share> {
     let of = params![target.as_str(), instance.0.into_bytes()];
     let found = tx.one(sql!("permits/of_instance"), of, |row| {
-        Ok(Share {
-            granted: row::count(row, 0)?,
-            used: row::count(row, 1)?,
-        })
+        Ok(Share { granted: row::count(row, 0)?, used: row::count(row, 1)? })
     })?;
     Ok(found.unwrap_or_default())
 }
@@ -62,17 +56,13 @@ fn put(tx: &Tx<'_>, target: &Target, instance: InstanceId, share: Share) -> Resu
         tx.run(sql!("permits/drop"), params![target.as_str(), id])?;
     } else {
         let (granted, used) = (row::int(share.granted), row::int(share.used));
-        tx.run(
-            sql!("permits/put"),
-            params![target.as_str(), id, granted, used],
-        )?;
+        tx.run(sql!("permits/put"), params![target.as_str(), id, granted, used])?;
     }
     recount(tx, target)
 }
 
 fn recount(tx: &Tx<'_>, target: &Target) -> Result<()> {
-    tx.run(sql!("permits/recount"), [target.as_str()])
-        .map(|_| ())
+    tx.run(sql!("permits/recount"), [target.as_str()]).map(|_| ())
 }
 
 /// How many of the `wanted` lines the instance may claim now; grants it what it needs and can have.
@@ -119,11 +109,7 @@ pub(crate) fn free(tx: &Tx<'_>, target: &Target, instance: InstanceId, n: u64) -
     let mut own = share(tx, target, instance)?;
     own.used = own.used.saturating_sub(n);
     // Over the limit after it was lowered: nothing idle is kept.
-    let block = if limit.granted > limit.in_flight_max {
-        0
-    } else {
-        limit.block()
-    };
+    let block = if limit.granted > limit.in_flight_max { 0 } else { limit.block() };
     own.granted = own.granted.min(own.used + block);
     put(tx, target, instance, own)
 }
@@ -131,20 +117,11 @@ pub(crate) fn free(tx: &Tx<'_>, target: &Target, instance: InstanceId, n: u64) -
 /// An instance that left keeps only what its lines in flight need.
 pub(crate) fn leave(tx: &Tx<'_>, instance: InstanceId) -> Result<()> {
     let id = [instance.0.into_bytes()];
-    let targets: Vec<Target> = tx.all(sql!("permits/limited_of_instance"), id, |row| {
-        row::name(row, 0)
-    })?;
+    let targets: Vec<Target> =
+        tx.all(sql!("permits/limited_of_instance"), id, |row| row::name(row, 0))?;
     for target in &targets {
         let own = share(tx, target, instance)?;
-        put(
-            tx,
-            target,
-            instance,
-            Share {
-                granted: own.used,
-                used: own.used,
-            },
-        )?;
+        put(tx, target, instance, Share { granted: own.used, used: own.used })?;
     }
     Ok(())
 }
@@ -153,9 +130,7 @@ pub(crate) fn leave(tx: &Tx<'_>, instance: InstanceId) -> Result<()> {
 pub(crate) fn set(tx: &Tx<'_>, target: &Target, in_flight_max: Option<u32>) -> Result<()> {
     tx.run(sql!("permits/clear"), [target.as_str()])?;
     let Some(max) = in_flight_max else {
-        return tx
-            .run(sql!("permits/remove_limit"), [target.as_str()])
-            .map(|_| ());
+        return tx.run(sql!("permits/remove_limit"), [target.as_str()]).map(|_| ());
     };
     tx.run(sql!("permits/set_limit"), params![target.as_str(), max])?;
     tx.run(sql!("permits/count_in_flight"), [target.as_str()])?;

@@ -45,11 +45,7 @@ impl Readers {
 
 fn work(conn: &Connection, time: &Time, jobs: &Mutex<mpsc::Receiver<Box<dyn Job>>>) {
     // The lock is held while waiting: whoever has it takes the next call, the others queue for it.
-    let next = || {
-        jobs.lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .blocking_recv()
-    };
+    let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv();
     while let Some(mut job) = next() {
         if job.is_abandoned() {
             continue;

@@ -23,8 +23,7 @@ use crate::{SqliteStore, claim, row};
 impl Record for SqliteStore {
     async fn turn(&self, turn: Turn) -> Result<Reply> {
         check(&turn)?;
-        self.write("record turn", turn.instance, move |tx| run(tx, &turn))
-            .await
+        self.write("record turn", turn.instance, move |tx| run(tx, &turn)).await
     }
 }
 
@@ -36,11 +35,7 @@ fn check(turn: &Turn) -> Result<()> {
         return invalid(format!("a turn records at most {TURN_LEASES_MAX} leases"));
     }
     let mut seen = HashSet::new();
-    if let Some(twice) = turn
-        .outcomes
-        .iter()
-        .find(|outcomes| !seen.insert(outcomes.held.id))
-    {
+    if let Some(twice) = turn.outcomes.iter().find(|outcomes| !seen.insert(outcomes.held.id)) {
         return invalid(format!("lease {} is named twice", twice.held.id));
     }
     turn.claim.as_ref().map_or(Ok(()), claim::check)
@@ -49,21 +44,13 @@ fn check(turn: &Turn) -> Result<()> {
 fn run(tx: &Tx<'_>, turn: &Turn) -> Result<Reply> {
     let mut folds = Folds::default();
     let record = |outcomes| record_lease(tx, turn.instance, outcomes, &mut folds);
-    let kept = turn
-        .outcomes
-        .iter()
-        .map(record)
-        .collect::<Result<Vec<_>>>()?;
+    let kept = turn.outcomes.iter().map(record).collect::<Result<Vec<_>>>()?;
     let finalizing = folds.write(tx)?;
     let claimed = match &turn.claim {
         Some(request) => claim::lease_tranche(tx, turn.instance, request)?,
         None => None,
     };
-    Ok(Reply {
-        folds: kept,
-        claimed,
-        finalizing,
-    })
+    Ok(Reply { folds: kept, claimed, finalizing })
 }
 
 /// Records the outcomes of one lease, if it is still the instance's.
@@ -83,11 +70,7 @@ fn record_lease(
     let held = &row.lease.held;
     let plan = plan(outcomes, &held.outstanding)?;
     if plan.is_empty() {
-        return Ok(Fold::Kept {
-            lease: id,
-            held: Some(held.clone()),
-            ignored: plan.ignored,
-        });
+        return Ok(Fold::Kept { lease: id, held: Some(held.clone()), ignored: plan.ignored });
     }
     insert_results(tx, &row.lease, &plan.finished)?;
     insert_attempts(tx, &row.lease, &plan)?;
@@ -101,11 +84,7 @@ fn record_lease(
         ..Delta::default()
     };
     folds.leave(&row, held.outstanding.len() - plan.remaining.len(), delta);
-    Ok(Fold::Kept {
-        lease: id,
-        held: left,
-        ignored: plan.ignored,
-    })
+    Ok(Fold::Kept { lease: id, held: left, ignored: plan.ignored })
 }
 
 /// Where lines of the lease go back to.
@@ -113,18 +92,8 @@ fn bucket(tx: &Tx<'_>, row: &LeaseRow, back: &Back) -> Bucket {
     let not_before = back.not_before.map_or(tx.now, |at| at.as_microsecond());
     let (attempts, crashes) = (row.lease.attempts, row.lease.crashes);
     match back.tried {
-        true => Bucket {
-            attempts: attempts + 1,
-            crashes: 0,
-            tranche_max: None,
-            not_before,
-        },
-        false => Bucket {
-            attempts,
-            crashes,
-            tranche_max: row.tranche_max(),
-            not_before,
-        },
+        true => Bucket { attempts: attempts + 1, crashes: 0, tranche_max: None, not_before },
+        false => Bucket { attempts, crashes, tranche_max: row.tranche_max(), not_before },
     }
 }
 
@@ -153,9 +122,7 @@ pub(crate) fn insert_results(tx: &Tx<'_>, lease: &Lease, finished: &[&Finished])
             line.response.as_deref(),
             line.normalised
         ];
-        statement
-            .execute(result)
-            .map_err(|cause| tx.failed(cause))?;
+        statement.execute(result).map_err(|cause| tx.failed(cause))?;
     }
     Ok(())
 }
@@ -178,9 +145,7 @@ fn insert_attempts(tx: &Tx<'_>, lease: &Lease, plan: &Plan<'_>) -> Result<()> {
             line.error_code,
             line.error
         ];
-        statement
-            .execute(attempt)
-            .map_err(|cause| tx.failed(cause))?;
+        statement.execute(attempt).map_err(|cause| tx.failed(cause))?;
     }
     Ok(())
 }

@@ -31,28 +31,11 @@ pub(crate) fn add(tx: &Tx<'_>, key: LaneKey, bucket: &Bucket, lines: &LineSet) -
 }
 
 fn add_part(tx: &Tx<'_>, key: LaneKey, bucket: &Bucket, part: &LineSet) -> Result<()> {
-    let (batch, text, n) = (
-        key.batch.0.into_bytes(),
-        part.to_string(),
-        row::int(part.len()),
-    );
-    let Bucket {
-        attempts,
-        crashes,
-        tranche_max,
-        not_before,
-    } = *bucket;
+    let (batch, text, n) = (key.batch.0.into_bytes(), part.to_string(), row::int(part.len()));
+    let Bucket { attempts, crashes, tranche_max, not_before } = *bucket;
     // One byte more for the comma: the joined text is at most the bound.
     let room = row::int(TEXT_BYTES_MAX.saturating_sub(text.len()) as u64);
-    let same = params![
-        batch,
-        key.lane,
-        not_before,
-        attempts,
-        crashes,
-        tranche_max,
-        room
-    ];
+    let same = params![batch, key.lane, not_before, attempts, crashes, tranche_max, room];
     let found: Option<i64> = tx.one(sql!("returned/find_room"), same, |row| row.get(0))?;
     match found {
         Some(id) => tx.run(sql!("returned/append"), params![id, text, n, tx.now])?,
@@ -112,11 +95,7 @@ pub(crate) fn take(tx: &Tx<'_>, key: LaneKey, lines_max: u64) -> Result<Option<T
         }
         taken = taken.union(&now);
     }
-    Ok(Some(Taken {
-        attempts,
-        crashes,
-        lines: taken,
-    }))
+    Ok(Some(Taken { attempts, crashes, lines: taken }))
 }
 
 /// Due rows with the history of the oldest, as many as `lines_max` lines need.
@@ -135,12 +114,7 @@ fn due_together(tx: &Tx<'_>, key: LaneKey, lines_max: u64) -> Result<Vec<Due>> {
                 return Ok(None);
             }
             let (n, lines) = (row::count(row, 4)?, row::parsed(row, 5)?);
-            Ok(Some(Due {
-                id: row.get(0)?,
-                bucket,
-                n,
-                lines,
-            }))
+            Ok(Some(Due { id: row.get(0)?, bucket, n, lines }))
         };
         if let Some(row) = read().map_err(|cause| tx.failed(cause))? {
             found += row.n;

@@ -50,8 +50,7 @@ pub(crate) fn time_opt(row: &Row<'_>, column: usize) -> Result<Option<Timestamp>
 /// A word or line set, read by its own parser.
 pub(crate) fn parsed<T: FromStr<Err: ToString>>(row: &Row<'_>, column: usize) -> Result<T> {
     let text = row.get_ref(column)?.as_str()?;
-    text.parse()
-        .map_err(|cause: T::Err| bad(column, cause.to_string()))
+    text.parse().map_err(|cause: T::Err| bad(column, cause.to_string()))
 }
 
 /// A name with bounds of its own.
@@ -72,9 +71,7 @@ pub(crate) fn counts(row: &Row<'_>, column: usize) -> Result<Counts> {
     let (total, cursor) = (count(row, column)?, count(row, column + 1)?);
     Ok(Counts {
         total,
-        untouched: total
-            .checked_sub(cursor)
-            .ok_or_else(|| bad(column, "cursor past total"))?,
+        untouched: total.checked_sub(cursor).ok_or_else(|| bad(column, "cursor past total"))?,
         returned: count(row, column + 2)?,
         leased: count(row, column + 3)?,
         completed: count(row, column + 4)?,

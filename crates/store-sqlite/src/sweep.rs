@@ -22,42 +22,32 @@ use crate::{SqliteStore, batch, permits, record, row};
 #[async_trait]
 impl Sweep for SqliteStore {
     async fn return_lost(&self, limit: u32, crashes_max: u32) -> Result<Lost> {
-        self.write("return lost", "leases", move |tx| {
-            return_lost(tx, limit, crashes_max)
-        })
-        .await
+        self.write("return lost", "leases", move |tx| return_lost(tx, limit, crashes_max)).await
     }
 
     async fn expire_batches(&self, limit: u32) -> Result<Vec<BatchId>> {
-        self.write("expire", "batches", move |tx| expire(tx, limit))
-            .await
+        self.write("expire", "batches", move |tx| expire(tx, limit)).await
     }
 
     async fn prune(&self, retention: Retention, limit: u32) -> Result<Pruned> {
-        self.write("prune", "store", move |tx| prune(tx, &retention, limit))
-            .await
+        self.write("prune", "store", move |tx| prune(tx, &retention, limit)).await
     }
 
     async fn reap(&self, rows_max: u32) -> Result<Reaped> {
-        self.write("reap", "store", move |tx| reap(tx, rows_max))
-            .await
+        self.write("reap", "store", move |tx| reap(tx, rows_max)).await
     }
 }
 
 fn return_lost(tx: &Tx<'_>, limit: u32, crashes_max: u32) -> Result<Lost> {
     let (mut lost, mut folds) = (Lost::default(), Folds::default());
     let mut holders = Vec::<InstanceId>::new();
-    for row in tx.all(
-        sql!("sweep/find_lost"),
-        params![tx.now, limit],
-        LeaseRow::read,
-    )? {
+    for row in tx.all(sql!("sweep/find_lost"), params![tx.now, limit], LeaseRow::read)? {
         let (n, crashes) = (row.lease.held.outstanding.len(), row.lease.crashes);
         match on_loss(n, crashes, crashes_max) {
             Loss::Return { tranche_max } => {
                 let bucket = Bucket {
                     attempts: row.lease.attempts,
-                    crashes: crashes + 1,
+                    crashes: crashes.saturating_add(1),
                     tranche_max: Some(tranche_max),
                     not_before: tx.now,
                 };
@@ -92,7 +82,7 @@ fn fail(tx: &Tx<'_>, row: &LeaseRow, folds: &mut Folds) -> Result<u64> {
     for seq in lease.held.outstanding.iter() {
         let place = params![lease.file.0.into_bytes(), lease.lane, row::int(seq)];
         let line = tx.sure(sql!("sweep/line_of"), place, |row| row::count(row, 0))?;
-        let error = format!("its worker was lost {} times", lease.crashes + 1);
+        let error = format!("its worker was lost {} times", lease.crashes.saturating_add(1));
         results.push(Finished {
             error_code: Some(WORKER_LOST.to_owned()),
             error: Some(error),
@@ -131,11 +121,7 @@ fn prune(tx: &Tx<'_>, retention: &Retention, limit: u32) -> Result<Pruned> {
     let expired = tx.run(sql!("sweep/prune_expired_files"), params![tx.now, left])?;
     let gone = params![tx.before_secs(retention.member_secs), limit];
     let members = tx.run(sql!("sweep/prune_members"), gone)?;
-    Ok(Pruned {
-        batches,
-        files: abandoned + expired,
-        members,
-    })
+    Ok(Pruned { batches, files: abandoned + expired, members })
 }
 
 /// Tables of a deleted batch and of a dropped file, the row that names it last.
@@ -174,8 +160,5 @@ fn reap(tx: &Tx<'_>, rows_max: u32) -> Result<Reaped> {
             }
         }
     }
-    Ok(Reaped {
-        rows: u64::from(rows_max) - left,
-        more,
-    })
+    Ok(Reaped { rows: u64::from(rows_max) - left, more })
 }

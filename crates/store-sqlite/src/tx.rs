@@ -35,12 +35,7 @@ impl<'c> Tx<'c> {
         verb: &'static str,
         subject: &'c str,
     ) -> Result<Self> {
-        let mut tx = Self {
-            conn,
-            verb,
-            subject,
-            now: 0,
-        };
+        let mut tx = Self { conn, verb, subject, now: 0 };
         tx.now = match time.now() {
             Some(given) => given.as_microsecond(),
             None => tx.sure(sql!("clock/now"), [], |row| row.get(0))?,
@@ -49,17 +44,12 @@ impl<'c> Tx<'c> {
     }
 
     pub(crate) fn prepare(&self, sql: &str) -> Result<CachedStatement<'c>> {
-        self.conn
-            .prepare_cached(sql)
-            .map_err(|cause| self.failed(cause))
+        self.conn.prepare_cached(sql).map_err(|cause| self.failed(cause))
     }
 
     /// Runs a statement; gives how many rows it changed.
     pub(crate) fn run(&self, sql: &str, params: impl Params) -> Result<u64> {
-        let changed = self
-            .prepare(sql)?
-            .execute(params)
-            .map_err(|cause| self.failed(cause))?;
+        let changed = self.prepare(sql)?.execute(params).map_err(|cause| self.failed(cause))?;
         Ok(changed as u64)
     }
 
@@ -71,10 +61,7 @@ impl<'c> Tx<'c> {
         map: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Option<T>> {
         let mut statement = self.prepare(sql)?;
-        statement
-            .query_row(params, map)
-            .optional()
-            .map_err(|cause| self.failed(cause))
+        statement.query_row(params, map).optional().map_err(|cause| self.failed(cause))
     }
 
     /// The first row of a statement that always has one.
@@ -84,8 +71,7 @@ impl<'c> Tx<'c> {
         params: impl Params,
         map: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<T> {
-        self.one(sql, params, map)?
-            .ok_or_else(|| self.corrupt("a row that must exist does not"))
+        self.one(sql, params, map)?.ok_or_else(|| self.corrupt("a row that must exist does not"))
     }
 
     pub(crate) fn all<T>(
@@ -95,11 +81,8 @@ impl<'c> Tx<'c> {
         map: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>> {
         let mut statement = self.prepare(sql)?;
-        let rows = statement
-            .query_map(params, map)
-            .map_err(|cause| self.failed(cause))?;
-        rows.collect::<rusqlite::Result<Vec<T>>>()
-            .map_err(|cause| self.failed(cause))
+        let rows = statement.query_map(params, map).map_err(|cause| self.failed(cause))?;
+        rows.collect::<rusqlite::Result<Vec<T>>>().map_err(|cause| self.failed(cause))
     }
 
     pub(crate) fn failed(&self, cause: rusqlite::Error) -> Error {
@@ -122,9 +105,7 @@ impl<'c> Tx<'c> {
 
     /// The time of the call, `micros` later, kept within what a timestamp can be.
     pub(crate) fn after(&self, micros: u64) -> i64 {
-        let later = self
-            .now
-            .saturating_add(i64::try_from(micros).unwrap_or(i64::MAX));
+        let later = self.now.saturating_add(i64::try_from(micros).unwrap_or(i64::MAX));
         later.min(Timestamp::MAX.as_second() * 1_000_000)
     }
 

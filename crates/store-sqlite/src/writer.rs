@@ -63,16 +63,7 @@ where
         work: F,
     ) -> (Box<dyn Job>, oneshot::Receiver<Result<T>>) {
         let (reply, receiver) = oneshot::channel();
-        (
-            Box::new(Self {
-                verb,
-                subject,
-                work: Some(work),
-                answer: None,
-                reply,
-            }),
-            receiver,
-        )
+        (Box::new(Self { verb, subject, work: Some(work), answer: None, reply }), receiver)
     }
 }
 
@@ -113,9 +104,7 @@ where
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let owned = panic.downcast_ref::<String>().map(String::as_str);
-    owned
-        .or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("no message")
+    owned.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
 /// Sends calls to the thread.
@@ -134,12 +123,7 @@ impl Writer {
     ) -> std::io::Result<Self> {
         let (queue, jobs) = mpsc::channel(QUEUE_CALLS_MAX);
         let tally = Arc::new(Tally::default());
-        let line = Line {
-            conn,
-            time,
-            wal,
-            tally: Arc::clone(&tally),
-        };
+        let line = Line { conn, time, wal, tally: Arc::clone(&tally) };
         let thread = std::thread::Builder::new().name("windrow-writer".to_owned());
         thread.spawn(move || line.work(jobs))?;
         Ok(Self { queue, tally })
@@ -207,16 +191,11 @@ impl Line {
             return Ok(());
         }
         self.execute("BEGIN IMMEDIATE")?;
-        self.tally
-            .calls
-            .fetch_add(group.len() as u64, Ordering::Relaxed);
+        self.tally.calls.fetch_add(group.len() as u64, Ordering::Relaxed);
         let ran = match group {
             // Alone, the transaction is its savepoint.
             [only] => Ok(only.run(&self.conn, &self.time)),
-            several => several
-                .iter_mut()
-                .try_for_each(|job| self.run_apart(job))
-                .map(|()| true),
+            several => several.iter_mut().try_for_each(|job| self.run_apart(job)).map(|()| true),
         };
         let committed = match ran {
             Ok(true) => self.execute("COMMIT"),
@@ -240,10 +219,7 @@ impl Line {
                 // A full disk or an I/O error took the whole transaction with it.
                 let cause = ffi::Error::new(ffi::SQLITE_ABORT_ROLLBACK);
                 let because = "another call in the same commit met a failure of the disk";
-                return Err(rusqlite::Error::SqliteFailure(
-                    cause,
-                    Some(because.to_owned()),
-                ));
+                return Err(rusqlite::Error::SqliteFailure(cause, Some(because.to_owned())));
             }
             self.execute("ROLLBACK TO call")?;
         }
@@ -257,19 +233,131 @@ impl Line {
     /// Readers that overlap without a gap would let the log grow for ever.
     fn bound_wal(&self) {
         let Some(wal) = &self.wal else { return };
-        if !self
-            .tally
-            .commits
-            .load(Ordering::Relaxed)
-            .is_multiple_of(WAL_LOOK_COMMITS)
-        {
+        if !self.tally.commits.load(Ordering::Relaxed).is_multiple_of(WAL_LOOK_COMMITS) {
             return;
         }
         if std::fs::metadata(wal).is_ok_and(|file| file.len() > WAL_BYTES_MAX) {
             // Whether it worked shows at the next look.
-            let _ = self
-                .conn
-                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+            let _ = self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, SqliteStore};
+
+    const PUT: &str = "INSERT INTO targets (target, in_flight_max, granted) VALUES (?1, 1, 0)";
+    const COUNT: &str = "SELECT count(*) FROM targets";
+
+    async fn open() -> (tempfile::TempDir, SqliteStore) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(Options::file(dir.path().join("w.db"))).await.unwrap();
+        (dir, store)
+    }
+
+    async fn put(store: &SqliteStore, target: &'static str) -> Result<()> {
+        store.write("put", target, move |tx| tx.run(PUT, [target]).map(|_| ())).await
+    }
+
+    async fn count(store: &SqliteStore) -> i64 {
+        store.read("count", "targets", |tx| tx.sure(COUNT, [], |row| row.get(0))).await.unwrap()
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_call_that_fails_or_panics_takes_nobody_with_it() {
+        let (_dir, store) = open().await;
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let before = store.stats();
+        // Holds the thread until the others wait behind it, so that they share a commit.
+        let first = store.write("hold", "thread", move |_| {
+            let _ = wait.recv();
+            Ok(())
+        });
+        let refused = store.write("refuse", "b", |tx| {
+            tx.run(PUT, ["b"])?;
+            Err::<(), _>(tx.error(Kind::Conflict))
+        });
+        let panics = store.write("panic", "c", |tx| {
+            tx.run(PUT, ["c"])?;
+            panic!("broken on purpose");
+            #[expect(unreachable_code, reason = "gives the closure its type")]
+            Ok(())
+        });
+        let release = async move { drop(go) };
+        let (first, a, refused, panics, d, ()) =
+            tokio::join!(first, put(&store, "a"), refused, panics, put(&store, "d"), release);
+        first.unwrap();
+        a.unwrap();
+        d.unwrap();
+        assert_eq!(refused.unwrap_err().kind, Kind::Conflict);
+        assert_eq!(panics.unwrap_err().kind, Kind::Corrupt);
+        assert_eq!(count(&store).await, 2);
+        let after = store.stats();
+        assert_eq!(after.calls - before.calls, 5);
+        assert!(after.commits - before.commits <= 2, "{before:?} became {after:?}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_full_disk_is_unavailable_and_then_works() {
+        let (_dir, store) = open().await;
+        let bound = |pages: u32| {
+            let text = format!("PRAGMA max_page_count = {pages}");
+            store.write("bound", "pages", move |tx| tx.sure(&text, [], |row| row.get::<_, i64>(0)))
+        };
+        let fill = |store: &SqliteStore| {
+            let store = store.clone();
+            async move {
+                let work = |tx: &Tx<'_>| tx.run(PUT, ["x".repeat(1 << 20)]).map(|_| ());
+                store.write("fill", "disk", work).await
+            }
+        };
+        bound(1).await.unwrap();
+        let alone = fill(&store).await.unwrap_err();
+        assert_eq!(alone.kind, Kind::Unavailable);
+
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let first = store.write("hold", "thread", move |_| {
+            let _ = wait.recv();
+            Ok(())
+        });
+        let release = async move { drop(go) };
+        let (_, neighbour, full, ()) = tokio::join!(first, put(&store, "a"), fill(&store), release);
+        assert_eq!(full.unwrap_err().kind, Kind::Unavailable);
+        // What was not committed was not answered as if it were.
+        let kept = i64::from(neighbour.is_ok());
+        assert_eq!(count(&store).await, kept);
+
+        bound(1_000_000).await.unwrap();
+        put(&store, "b").await.unwrap();
+        assert_eq!(count(&store).await, kept + 1);
+    }
+
+    #[tokio::test]
+    async fn the_log_is_cut_when_it_grows_past_its_bound() {
+        let (dir, store) = open().await;
+        let wal = dir.path().join("w.db-wal");
+        // A reader that stays holds the log back until it leaves.
+        let reader = Connection::open(dir.path().join("w.db")).unwrap();
+        reader.execute_batch("BEGIN; SELECT count(*) FROM targets").unwrap();
+        let text = "x".repeat(2 << 20);
+        let write = |no: u64| {
+            let text = format!("{no}{text}");
+            store.write("grow", no, move |tx| {
+                tx.run("DELETE FROM targets", [])?;
+                tx.run(PUT, [text]).map(|_| ())
+            })
+        };
+        let mut no = 0;
+        while std::fs::metadata(&wal).unwrap().len() <= WAL_BYTES_MAX {
+            write(no).await.unwrap();
+            no += 1;
+        }
+        drop(reader);
+        for more in 0..WAL_LOOK_COMMITS + 2 {
+            put(&store, Box::leak(format!("small{more}").into_boxed_str())).await.unwrap();
+        }
+        assert!(std::fs::metadata(&wal).unwrap().len() < WAL_BYTES_MAX / 2);
     }
 }

@@ -24,17 +24,9 @@ impl SqliteWorld {
             Some(dir) => Location::File(dir.path().join("windrow.db")),
             None => Location::Memory,
         };
-        let options = Options {
-            location,
-            time: Time::given(start),
-            ..Options::default()
-        };
+        let options = Options { location, time: Time::given(start), ..Options::default() };
         let store = SqliteStore::open(options.clone()).await.unwrap();
-        Self {
-            store,
-            options,
-            dir,
-        }
+        Self { store, options, dir }
     }
 }
 

@@ -39,30 +39,20 @@ pub(super) fn step(tx: &Tx<'_>, scope: &Scope, step: &Reprocess) -> Result<Repro
         None => batch.generation + 1,
         Some(given) if given == batch.generation => given,
         Some(_) => {
-            return Err(tx
-                .error(Kind::Conflict)
-                .because("a later reprocess has begun"));
+            return Err(tx.error(Kind::Conflict).because("a later reprocess has begun"));
         }
     };
     let mut lines = select(tx, step, generation)?;
     let more = lines.len() > step.lines_max as usize;
     lines.truncate(step.lines_max as usize);
     if lines.is_empty() {
-        return Ok(Reprocessed {
-            generation: batch.generation,
-            moved: 0,
-            more: false,
-        });
+        return Ok(Reprocessed { generation: batch.generation, moved: 0, more: false });
     }
     let (from, to_word) = (batch.state.as_str(), to.as_str());
     let reopened = params![batch.id.0.into_bytes(), from, to_word, generation];
     tx.run(sql!("batch/reopen"), reopened)?;
     put_back(tx, batch.id, &lines, Phase::of(to))?;
-    Ok(Reprocessed {
-        generation,
-        moved: lines.len() as u64,
-        more,
-    })
+    Ok(Reprocessed { generation, moved: lines.len() as u64, more })
 }
 
 /// The lines of the step in order, and one more when there are more.
@@ -81,10 +71,7 @@ fn select(tx: &Tx<'_>, step: &Reprocess, generation: u32) -> Result<Vec<Finished
             }
         }
         Select::Statuses(statuses) => {
-            for status in Status::ALL
-                .into_iter()
-                .filter(|status| statuses.contains(status))
-            {
+            for status in Status::ALL.into_iter().filter(|status| statuses.contains(status)) {
                 found.extend(match status {
                     Status::Completed => {
                         let all = params![batch, generation, wanted];
@@ -128,12 +115,7 @@ fn put_back(tx: &Tx<'_>, batch: BatchId, lines: &[Finished], phase: Phase) -> Re
         delta.returned += 1;
         delta.finished[line.status] -= 1;
     }
-    let bucket = Bucket {
-        attempts: 0,
-        crashes: 0,
-        tranche_max: None,
-        not_before: tx.now,
-    };
+    let bucket = Bucket { attempts: 0, crashes: 0, tranche_max: None, not_before: tx.now };
     for (lane, (seqs, delta)) in lanes {
         let key = LaneKey { batch, lane };
         returned::add(tx, key, &bucket, &seqs.into_iter().collect::<LineSet>())?;

@@ -39,9 +39,8 @@ pub(super) fn read(tx: &Tx<'_>, id: BatchId) -> Result<BatchAudit> {
 }
 
 fn sets(tx: &Tx<'_>, sql: &str, id: BatchId) -> Result<BTreeMap<LaneNo, Vec<LineSet>>> {
-    let rows: Vec<(LaneNo, LineSet)> = tx.all(sql, params![id.0.into_bytes()], |row| {
-        Ok((row.get(0)?, row::parsed(row, 1)?))
-    })?;
+    let rows: Vec<(LaneNo, LineSet)> =
+        tx.all(sql, params![id.0.into_bytes()], |row| Ok((row.get(0)?, row::parsed(row, 1)?)))?;
     let mut lanes = BTreeMap::<LaneNo, Vec<LineSet>>::new();
     for (lane, set) in rows {
         lanes.entry(lane).or_default().push(set);
@@ -51,20 +50,15 @@ fn sets(tx: &Tx<'_>, sql: &str, id: BatchId) -> Result<BTreeMap<LaneNo, Vec<Line
 
 /// The `seq` of each result, by lane and status.
 fn finished(tx: &Tx<'_>, id: BatchId) -> Result<BTreeMap<LaneNo, [Vec<u64>; 4]>> {
-    let rows: Vec<(LaneNo, u64, usize)> = tx.all(
-        sql!("inspect/audit_finished"),
-        params![id.0.into_bytes()],
-        |row| {
+    let rows: Vec<(LaneNo, u64, usize)> =
+        tx.all(sql!("inspect/audit_finished"), params![id.0.into_bytes()], |row| {
             let status: u16 = row.get(2)?;
             Ok((row.get(0)?, row::count(row, 1)?, usize::from(status)))
-        },
-    )?;
+        })?;
     let mut lanes = BTreeMap::<LaneNo, [Vec<u64>; 4]>::new();
     for (lane, seq, status) in rows {
         let by_status = lanes.entry(lane).or_default().get_mut(status);
-        by_status
-            .ok_or_else(|| tx.corrupt("a result has no known status"))?
-            .push(seq);
+        by_status.ok_or_else(|| tx.corrupt("a result has no known status"))?.push(seq);
     }
     Ok(lanes)
 }

@@ -27,17 +27,11 @@ pub(super) fn page(tx: &Tx<'_>, scope: &Scope, query: &BatchesQuery) -> Result<P
     let mut filter = Where::default();
     filter.maybe("owner = ?", scope.owner().map(str::to_owned));
     filter.maybe("job_type = ?", query.job_type.clone());
-    filter.any(
-        "state",
-        query.states.iter().map(|state| state.as_str()).collect(),
-    );
+    filter.any("state", query.states.iter().map(|state| state.as_str()).collect());
     filter.maybe("created_at >= ?", query.from.map(|at| at.as_microsecond()));
     filter.maybe("created_at < ?", query.to.map(|at| at.as_microsecond()));
     if let Some((at, id)) = after {
-        filter.and(
-            "(created_at, id) < (?, ?)",
-            vec![Box::new(at), Box::new(id.into_bytes())],
-        );
+        filter.and("(created_at, id) < (?, ?)", vec![Box::new(at), Box::new(id.into_bytes())]);
     }
     let text = format!(
         "SELECT /* inspect/batches */ {COLUMNS} FROM (SELECT * FROM batches \

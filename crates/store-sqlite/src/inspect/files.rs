@@ -15,8 +15,7 @@ use crate::tx::{Tx, sql};
 
 pub(super) fn one(tx: &Tx<'_>, scope: &Scope, file: FileId) -> Result<File> {
     let of = params![file.0.into_bytes(), scope.owner()];
-    tx.one(sql!("inspect/file"), of, read_file)?
-        .ok_or_else(|| tx.error(Kind::Missing))
+    tx.one(sql!("inspect/file"), of, read_file)?.ok_or_else(|| tx.error(Kind::Missing))
 }
 
 pub(super) fn page(tx: &Tx<'_>, scope: &Scope, query: &FilesQuery) -> Result<Page<File>> {
@@ -26,10 +25,7 @@ pub(super) fn page(tx: &Tx<'_>, scope: &Scope, query: &FilesQuery) -> Result<Pag
     filter.maybe("owner = ?", scope.owner().map(str::to_owned));
     filter.maybe("purpose = ?", query.purpose.clone());
     if let Some((at, id)) = after {
-        filter.and(
-            "(created_at, id) < (?, ?)",
-            vec![Box::new(at), Box::new(id.into_bytes())],
-        );
+        filter.and("(created_at, id) < (?, ?)", vec![Box::new(at), Box::new(id.into_bytes())]);
     }
     let text = format!(
         "SELECT /* inspect/files */ id, owner, name, purpose, state, lines, bytes, chunks, \
@@ -46,14 +42,10 @@ pub(super) fn page(tx: &Tx<'_>, scope: &Scope, query: &FilesQuery) -> Result<Pag
 
 pub(super) fn errors(tx: &Tx<'_>, scope: &Scope, file: FileId) -> Result<Vec<LineError>> {
     let found = one(tx, scope, file)?;
-    tx.sure(
-        sql!("inspect/file_errors"),
-        [found.id.0.into_bytes()],
-        |row| match row.get_ref(0)? {
-            rusqlite::types::ValueRef::Null => Ok(Vec::new()),
-            _ => row::json(row, 0),
-        },
-    )
+    tx.sure(sql!("inspect/file_errors"), [found.id.0.into_bytes()], |row| match row.get_ref(0)? {
+        rusqlite::types::ValueRef::Null => Ok(Vec::new()),
+        _ => row::json(row, 0),
+    })
 }
 
 /// A piece of a chunk: where it belongs, and its place in the buffer.
@@ -66,26 +58,17 @@ struct Piece {
 pub(super) fn chunk(tx: &Tx<'_>, scope: &Scope, file: FileId, no: u32) -> Result<Bytes> {
     let found = one(tx, scope, file)?;
     let id = found.id.0.into_bytes();
-    let spans: Option<String> = tx.one(sql!("inspect/chunk_spans"), params![id, no], |row| {
-        row.get(0)
-    })?;
+    let spans: Option<String> =
+        tx.one(sql!("inspect/chunk_spans"), params![id, no], |row| row.get(0))?;
     let spans = spans.ok_or_else(|| tx.error(Kind::Missing))?;
     let mut pieces = Vec::new();
     for span in spans.split(';').filter(|span| !span.is_empty()) {
         let bad = || tx.corrupt(format!("{span:?} is no span of a chunk"));
         let (lane, first, last) = read_span(span).ok_or_else(bad)?;
-        let read = tx.all(
-            sql!("claim/read_lines"),
-            params![id, lane, first, last],
-            |row| {
-                let raw = Bytes::copy_from_slice(row.get_ref(2)?.as_blob()?);
-                Ok(Piece {
-                    seq: row::count(row, 0)?,
-                    line: row::count(row, 1)?,
-                    raw,
-                })
-            },
-        )?;
+        let read = tx.all(sql!("claim/read_lines"), params![id, lane, first, last], |row| {
+            let raw = Bytes::copy_from_slice(row.get_ref(2)?.as_blob()?);
+            Ok(Piece { seq: row::count(row, 0)?, line: row::count(row, 1)?, raw })
+        })?;
         pieces.extend(read);
     }
     pieces.sort_by_key(|piece| (piece.line, piece.seq));

@@ -21,32 +21,21 @@ pub(super) fn page(
     scope: &Scope,
     query: &FinishedQuery,
 ) -> Result<Page<FinishedLine>> {
-    let filters = (
-        query.batch,
-        &query.statuses,
-        &query.job_type,
-        query.from,
-        query.to,
-    );
+    let filters = (query.batch, &query.statuses, &query.job_type, query.from, query.to);
     let binding = Binding::new("finished", scope, &filters);
     let after: Option<Key> = Cursor::open(&binding, query.after.as_deref())?;
     let unwell = !query.statuses.is_empty() && !query.statuses.contains(&Status::Completed);
     let mut rows = Vec::new();
     if unwell {
         // Each status has its own run of results_unwell_idx; a page merges the runs.
-        for status in Status::ALL
-            .into_iter()
-            .filter(|status| query.statuses.contains(status))
-        {
+        for status in Status::ALL.into_iter().filter(|status| query.statuses.contains(status)) {
             rows.extend(read(tx, scope, query, after, &[status])?);
         }
         rows.sort_by_key(|line| (line.batch, line.result.line));
     } else {
         rows = read(tx, scope, query, after, &query.statuses)?;
     }
-    Ok(super::page(rows, query.limit, &binding, |line| {
-        (line.batch.0, line.result.line)
-    }))
+    Ok(super::page(rows, query.limit, &binding, |line| (line.batch.0, line.result.line)))
 }
 
 fn read(
@@ -60,33 +49,20 @@ fn read(
     filter.maybe("b.owner = ?", scope.owner().map(str::to_owned));
     filter.maybe("b.id = ?", query.batch.map(|batch| batch.0.into_bytes()));
     filter.maybe("b.job_type = ?", query.job_type.clone());
-    filter.maybe(
-        "r.created_at >= ?",
-        query.from.map(|at| at.as_microsecond()),
-    );
+    filter.maybe("r.created_at >= ?", query.from.map(|at| at.as_microsecond()));
     filter.maybe("r.created_at < ?", query.to.map(|at| at.as_microsecond()));
     match statuses {
         [] => {}
         [Status::Completed] => filter.and("r.status = 0", Vec::new()),
         [one] => filter.and("r.status <> 0 AND r.status = ?", vec![Box::new(one.code())]),
-        several => filter.any(
-            "r.status",
-            several.iter().map(|status| status.code()).collect(),
-        ),
+        several => filter.any("r.status", several.iter().map(|status| status.code()).collect()),
     }
     if let Some((batch, line)) = after {
         let (id, line) = (batch.into_bytes(), row::int(line));
         filter.and("b.id >= ?", vec![Box::new(id)]);
-        filter.and(
-            "(r.batch_id, r.line) > (?, ?)",
-            vec![Box::new(id), Box::new(line)],
-        );
+        filter.and("(r.batch_id, r.line) > (?, ?)", vec![Box::new(id), Box::new(line)]);
     }
-    let bodies = if query.bodies {
-        "r.response, r.normalised"
-    } else {
-        "NULL, NULL"
-    };
+    let bodies = if query.bodies { "r.response, r.normalised" } else { "NULL, NULL" };
     let text = format!(
         "SELECT /* inspect/finished */ r.batch_id, r.lane, r.created_at, r.generation, r.seq, \
          r.line, r.status, r.attempts, r.custom_id, r.http_status, r.shaped, r.error_code, \

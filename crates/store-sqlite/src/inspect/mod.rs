@@ -27,88 +27,62 @@ use crate::{SqliteStore, batch};
 impl Inspect for SqliteStore {
     async fn file(&self, scope: &Scope, file: FileId) -> Result<File> {
         let scope = scope.clone();
-        self.read("read file", file, move |tx| files::one(tx, &scope, file))
-            .await
+        self.read("read file", file, move |tx| files::one(tx, &scope, file)).await
     }
 
     async fn files(&self, scope: &Scope, query: FilesQuery) -> Result<Page<File>> {
         check_limit("list files", query.limit)?;
         let scope = scope.clone();
-        self.read("list files", "page", move |tx| {
-            files::page(tx, &scope, &query)
-        })
-        .await
+        self.read("list files", "page", move |tx| files::page(tx, &scope, &query)).await
     }
 
     async fn file_errors(&self, scope: &Scope, file: FileId) -> Result<Vec<LineError>> {
         let scope = scope.clone();
-        self.read("read errors of file", file, move |tx| {
-            files::errors(tx, &scope, file)
-        })
-        .await
+        self.read("read errors of file", file, move |tx| files::errors(tx, &scope, file)).await
     }
 
     async fn read_chunk(&self, scope: &Scope, file: FileId, no: u32) -> Result<Bytes> {
         let scope = scope.clone();
         let subject = format!("{no} of file {file}");
-        self.read("read chunk", subject, move |tx| {
-            files::chunk(tx, &scope, file, no)
-        })
-        .await
+        self.read("read chunk", subject, move |tx| files::chunk(tx, &scope, file, no)).await
     }
 
     async fn batch(&self, scope: &Scope, id: BatchId) -> Result<Batch> {
         let scope = scope.clone();
-        self.read("read batch", id, move |tx| batch::find(tx, &scope, id))
-            .await
+        self.read("read batch", id, move |tx| batch::find(tx, &scope, id)).await
     }
 
     async fn batches(&self, scope: &Scope, query: BatchesQuery) -> Result<Page<Batch>> {
         check_limit("list batches", query.limit)?;
         let scope = scope.clone();
-        self.read("list batches", "page", move |tx| {
-            batches::page(tx, &scope, &query)
-        })
-        .await
+        self.read("list batches", "page", move |tx| batches::page(tx, &scope, &query)).await
     }
 
     async fn lanes(&self, scope: &Scope, id: BatchId) -> Result<Vec<LaneStatus>> {
         let scope = scope.clone();
-        self.read("read lanes of batch", id, move |tx| {
-            batches::lanes(tx, &scope, id)
-        })
-        .await
+        self.read("read lanes of batch", id, move |tx| batches::lanes(tx, &scope, id)).await
     }
 
     async fn attempts(&self, scope: &Scope, id: BatchId, line: u64) -> Result<Vec<Attempt>> {
         let scope = scope.clone();
-        self.read("read attempts of batch", id, move |tx| {
-            batches::attempts(tx, &scope, id, line)
-        })
-        .await
+        self.read("read attempts of batch", id, move |tx| batches::attempts(tx, &scope, id, line))
+            .await
     }
 
     async fn pending(&self, scope: &Scope, query: PendingQuery) -> Result<Page<PendingLine>> {
         check_limit("list pending lines", query.limit)?;
         let scope = scope.clone();
-        self.read("list pending lines", "page", move |tx| {
-            pending::page(tx, &scope, &query)
-        })
-        .await
+        self.read("list pending lines", "page", move |tx| pending::page(tx, &scope, &query)).await
     }
 
     async fn finished(&self, scope: &Scope, query: FinishedQuery) -> Result<Page<FinishedLine>> {
         check_limit("list finished lines", query.limit)?;
         let scope = scope.clone();
-        self.read("list finished lines", "page", move |tx| {
-            finished::page(tx, &scope, &query)
-        })
-        .await
+        self.read("list finished lines", "page", move |tx| finished::page(tx, &scope, &query)).await
     }
 
     async fn audit(&self, batch: BatchId) -> Result<BatchAudit> {
-        self.read("audit batch", batch, move |tx| audit::read(tx, batch))
-            .await
+        self.read("audit batch", batch, move |tx| audit::read(tx, batch)).await
     }
 }
 
@@ -129,10 +103,7 @@ fn page<T, K: serde::Serialize>(
 ) -> Page<T> {
     let more = rows.len() > limit as usize;
     rows.truncate(limit as usize);
-    let next = rows
-        .last()
-        .filter(|_| more)
-        .map(|last| Cursor::seal(binding, &key(last)));
+    let next = rows.last().filter(|_| more).map(|last| Cursor::seal(binding, &key(last)));
     Page { rows, next }
 }
 
@@ -164,10 +135,6 @@ impl Where {
         }
         let marks = vec!["?"; values.len()].join(", ");
         self.text.push_str(&format!(" AND {column} IN ({marks})"));
-        self.values.extend(
-            values
-                .into_iter()
-                .map(|value| Box::new(value) as Box<dyn ToSql>),
-        );
+        self.values.extend(values.into_iter().map(|value| Box::new(value) as Box<dyn ToSql>));
     }
 }

@@ -44,13 +44,7 @@ enum Lines {
 }
 
 pub(super) fn page(tx: &Tx<'_>, scope: &Scope, query: &PendingQuery) -> Result<Page<PendingLine>> {
-    let filters = (
-        query.batch,
-        &query.places,
-        &query.job_type,
-        query.from,
-        query.to,
-    );
+    let filters = (query.batch, &query.places, &query.job_type, query.from, query.to);
     let binding = Binding::new("pending", scope, &filters);
     let after: Option<Key> = Cursor::open(&binding, query.after.as_deref())?;
     let wanted = query.limit as usize + 1;
@@ -73,12 +67,7 @@ pub(super) fn page(tx: &Tx<'_>, scope: &Scope, query: &PendingQuery) -> Result<P
         }
     }
     let end = |line: &PendingLine| -> Key {
-        (
-            line.updated_at.as_microsecond(),
-            line.batch.0,
-            line.lane,
-            line.seq,
-        )
+        (line.updated_at.as_microsecond(), line.batch.0, line.lane, line.seq)
     };
     Ok(super::page(found, query.limit, &binding, end))
 }
@@ -107,10 +96,7 @@ fn list_sets(
 fn read_set(row: &Row<'_>) -> rusqlite::Result<Set> {
     let place: u8 = row.get(3)?;
     let (place, lines) = match place {
-        0 => (
-            Place::Untouched,
-            Lines::Range(row::count(row, 5)?, row::count(row, 6)?),
-        ),
+        0 => (Place::Untouched, Lines::Range(row::count(row, 5)?, row::count(row, 6)?)),
         1 => (Place::Returned, Lines::Returned(row.get(4)?)),
         _ => (Place::Leased, Lines::Leased(row.get(4)?)),
     };
@@ -125,9 +111,7 @@ fn read_set(row: &Row<'_>) -> rusqlite::Result<Set> {
         attempts: row.get(11)?,
         crashes: row.get(12)?,
         not_before: row::time_opt(row, 13)?,
-        held_by: row
-            .get::<_, Option<[u8; 16]>>(14)?
-            .map(|id| InstanceId(Uuid::from_bytes(id))),
+        held_by: row.get::<_, Option<[u8; 16]>>(14)?.map(|id| InstanceId(Uuid::from_bytes(id))),
     })
 }
 
@@ -157,12 +141,10 @@ fn read_group(
 fn lines_of(tx: &Tx<'_>, set: &Set) -> Result<LineSet> {
     match &set.lines {
         Lines::Range(lo, hi) => Ok(LineSet::range(*lo, *hi)),
-        Lines::Returned(id) => tx.sure(sql!("inspect/returned_lines"), [id], |row| {
-            row::parsed(row, 0)
-        }),
-        Lines::Leased(id) => tx.sure(sql!("inspect/leased_lines"), [id], |row| {
-            row::parsed(row, 0)
-        }),
+        Lines::Returned(id) => {
+            tx.sure(sql!("inspect/returned_lines"), [id], |row| row::parsed(row, 0))
+        }
+        Lines::Leased(id) => tx.sure(sql!("inspect/leased_lines"), [id], |row| row::parsed(row, 0)),
     }
 }
 
@@ -171,10 +153,7 @@ fn read_line(tx: &Tx<'_>, set: &Set, seq: u64) -> Result<PendingLine> {
     let prefix = row::int(SUMMARY_PREFIX_BYTES as u64);
     let place = params![set.file.0.into_bytes(), lane, row::int(seq), prefix];
     let (line, summary) = tx.sure(sql!("inspect/pending_line"), place, |row| {
-        Ok((
-            row::count(row, 0)?,
-            Summary::read(row.get_ref(1)?.as_blob()?),
-        ))
+        Ok((row::count(row, 0)?, Summary::read(row.get_ref(1)?.as_blob()?)))
     })?;
     let updated_at = Timestamp::from_microsecond(at).map_err(|cause| tx.corrupt(cause))?;
     Ok(PendingLine {

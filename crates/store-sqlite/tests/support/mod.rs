@@ -12,46 +12,31 @@ use windrow_store::record::{Finished, Outcomes};
 use windrow_store::{Batches as _, Ingest as _};
 use windrow_store_sqlite::SqliteStore;
 
-pub const TARGET: &str = "model-a";
+pub(crate) const TARGET: &str = "model-a";
 
-pub fn owner() -> Owner {
+pub(crate) fn owner() -> Owner {
     Owner::new("ann").unwrap()
 }
 
 /// A sealed file of `lines` lines for one target.
-pub async fn sealed_file(store: &SqliteStore, lines: u64) -> FileId {
+pub(crate) async fn sealed_file(store: &SqliteStore, lines: u64) -> FileId {
     let id = FileId::new();
     let (name, purpose) = ("in.jsonl".to_owned(), "batch".to_owned());
-    let file = NewFile {
-        id,
-        owner: owner(),
-        name,
-        purpose,
-        expires_at: None,
-    };
+    let file = NewFile { id, owner: owner(), name, purpose, expires_at: None };
     store.open_file(file).await.unwrap();
     let target = Target::new(TARGET).unwrap();
     let line = |seq| {
         let raw = Bytes::from(format!("{{\"custom_id\":\"c{seq}\"}}\n"));
-        NewLine {
-            lane: Some(0),
-            seq,
-            line: seq + 1,
-            raw,
-        }
+        NewLine { lane: Some(0), seq, line: seq + 1, raw }
     };
     let lanes = vec![NewLane { lane: 0, target }];
-    let chunk = Chunk {
-        no: 0,
-        lanes,
-        lines: (0..lines).map(line).collect(),
-    };
+    let chunk = Chunk { no: 0, lanes, lines: (0..lines).map(line).collect() };
     store.add_lines(id, chunk).await.unwrap();
     store.seal_file(id, Verdict::Valid).await.unwrap();
     id
 }
 
-pub fn new_batch(file: FileId) -> NewBatch {
+pub(crate) fn new_batch(file: FileId) -> NewBatch {
     NewBatch {
         id: BatchId::new(),
         file,
@@ -66,31 +51,22 @@ pub fn new_batch(file: FileId) -> NewBatch {
     }
 }
 
-pub async fn batch_of(store: &SqliteStore, lines: u64) -> Batch {
+pub(crate) async fn batch_of(store: &SqliteStore, lines: u64) -> Batch {
     let file = sealed_file(store, lines).await;
     store.create_batch(new_batch(file)).await.unwrap()
 }
 
-pub fn request(lines_max: u32) -> Request {
+pub(crate) fn request(lines_max: u32) -> Request {
     let targets = vec![Target::new(TARGET).unwrap()];
-    Request {
-        lease: LeaseId::new(),
-        targets,
-        only: None,
-        lines_max,
-        lease_ms: 60_000,
-    }
+    Request { lease: LeaseId::new(), targets, only: None, lines_max, lease_ms: 60_000 }
 }
 
 /// Every line of the tranche, answered.
-pub fn all_completed(tranche: &Tranche) -> Outcomes {
+pub(crate) fn all_completed(tranche: &Tranche) -> Outcomes {
     let finish = |line: &windrow_store::claim::Line| Finished {
         response: Some(line.raw.clone()),
         ..Finished::bare(line.seq, line.line, Status::Completed, 1)
     };
     let finished = tranche.lines.iter().map(finish).collect();
-    Outcomes {
-        finished,
-        ..Outcomes::of(tranche.lease.held.clone())
-    }
+    Outcomes { finished, ..Outcomes::of(tranche.lease.held.clone()) }
 }
