@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::time::Instant;
 
 use anyhow::Context as _;
 use tokio::io::AsyncRead;
 use windrow::engine::ingest::Ingested;
 use windrow::prelude::*;
 
+use crate::clock::Stopwatch;
 use crate::{Ending, Where, text};
 
 /// Errors that are shown; all that are kept can be asked for later.
@@ -45,7 +45,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Ending> {
         purpose: "batch".to_owned(),
         expires_at: None,
     };
-    let started = Instant::now();
+    let started = Stopwatch::start();
     let done =
         ingest(&*store, reader, file, IngestOptions::default()).await.with_context(|| {
             format!("could not take {} in; nothing of it is kept", args.file.display())

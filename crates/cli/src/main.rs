@@ -3,6 +3,7 @@
 //! Holds throughout: an error says what happened, where, and what to do; exit codes are documented
 //! in `--help` and stay.
 
+mod clock;
 mod database;
 mod demo;
 mod doctor;

@@ -5,4 +5,5 @@
 
 #![warn(missing_docs)]
 
+mod clock;
 pub mod ingest;

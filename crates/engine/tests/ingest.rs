@@ -227,7 +227,9 @@ async fn the_future_can_move_between_threads() {
     let store: Box<dyn windrow_store::Ingest + Send + Sync> = Box::new(Fake::default());
     let bytes = line("a", "m");
     let work = async move { ingest(&*store, bytes.as_bytes(), new_file(), small()).await };
-    assert!(tokio::spawn(work).await.unwrap().is_ok());
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(work);
+    assert!(tasks.join_next().await.unwrap().unwrap().is_ok());
 }
 
 /// A piece of a file: mostly lines, some of them good, and any bytes at all.

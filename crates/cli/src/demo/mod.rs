@@ -11,7 +11,7 @@ mod worker;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use tokio::task::JoinSet;
@@ -20,6 +20,7 @@ use windrow::prelude::*;
 use windrow::store::finalise::Rows;
 use windrow::store::inspect::{FinishedQuery, PAGE_MAX};
 
+use crate::clock::Stopwatch;
 use crate::database::Database;
 use crate::{Ending, Where, text};
 use worker::{Tally, Worker};
@@ -60,7 +61,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Ending> {
     let store = database.open().await?;
     let owner = Owner::new("demo").context("a good name")?;
 
-    let started = Instant::now();
+    let started = Stopwatch::start();
     let reader = input::Lines::new(args.lines);
     let file = new_file(&owner);
     let done = ingest(&*store, reader, file, IngestOptions::default()).await?;
@@ -69,15 +70,15 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Ending> {
     }
     let ingest = started.elapsed();
 
-    let started = Instant::now();
+    let started = Stopwatch::start();
     let batch = store.create_batch(new_batch(&owner, done.file.id)).await?;
     let create = started.elapsed();
 
-    let started = Instant::now();
+    let started = Stopwatch::start();
     let tally = drain(&store, batch.id, args.workers).await?;
     let drain = started.elapsed();
 
-    let started = Instant::now();
+    let started = Stopwatch::start();
     let batch = close(&*store, batch.id).await?;
     let times = Times { ingest, create, drain, close: started.elapsed() };
 

@@ -1,5 +1,6 @@
 //! What the demo prints.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use windrow::domain::attempt::Status;
 use windrow::prelude::*;
@@ -11,7 +12,7 @@ use super::worker::Tally;
 use crate::text::{count, rate, short, size, time};
 
 /// Width of a line that is shown, in characters.
-const SHOWN_CHARS_MAX: usize = 160;
+const SHOWN_CHARS_MAX: usize = 200;
 
 /// Times, rates and counts.
 pub(crate) fn summary(file: &File, batch: &Batch, times: &Times, tally: Tally) -> String {
@@ -49,7 +50,7 @@ pub(crate) fn summary(file: &File, batch: &Batch, times: &Times, tally: Tally) -
 }
 
 /// The first results of each kind, as an output file has them.
-pub(crate) async fn samples(store: &dyn Store, batch: BatchId) -> windrow::store::Result<String> {
+pub(crate) async fn samples(store: &dyn Store, batch: BatchId) -> anyhow::Result<String> {
     let mut text = "Results, as the output files have them:\n".to_owned();
     for (status, limit) in [(Status::Completed, 2), (Status::Failed, 1), (Status::NotFound, 1)] {
         let query = FinishedQuery {
@@ -60,25 +61,40 @@ pub(crate) async fn samples(store: &dyn Store, batch: BatchId) -> windrow::store
             ..FinishedQuery::default()
         };
         for line in store.finished(&Scope::All, query).await?.rows {
-            let shown = short(&output_line(&line).to_string(), SHOWN_CHARS_MAX);
+            let shown = short(&output_line(&line)?, SHOWN_CHARS_MAX);
             text.push_str(&format!("  {shown}\n"));
         }
     }
     Ok(text)
 }
 
-/// A result in the shape that OpenAI's clients read.
-fn output_line(line: &FinishedLine) -> Value {
+/// A result in the shape that OpenAI's clients read, its fields in their usual order.
+#[derive(Serialize)]
+struct OutputLine<'a> {
+    id: String,
+    custom_id: Option<&'a str>,
+    response: Response,
+    error: Option<()>,
+}
+
+#[derive(Serialize)]
+struct Response {
+    status_code: Option<u16>,
+    request_id: String,
+    body: Value,
+}
+
+fn output_line(line: &FinishedLine) -> Result<String, serde_json::Error> {
     let result = &line.result;
-    let id = format!("batch_req_{}_{}", line.batch, result.line);
+    let request_id = format!("{}:{}:1", line.batch, result.line);
     let body = match &result.response {
-        Some(bytes) => serde_json::from_slice(bytes).unwrap_or(Value::Null),
+        Some(bytes) => serde_json::from_slice(bytes)?,
         None => json!({ "error": { "code": result.error_code, "message": result.error } }),
     };
-    json!({
-        "id": id,
-        "custom_id": result.custom_id,
-        "response": { "status_code": result.http_status, "request_id": id, "body": body },
-        "error": null,
+    serde_json::to_string(&OutputLine {
+        id: format!("batch_req_{}", result.line),
+        custom_id: result.custom_id.as_deref(),
+        response: Response { status_code: result.http_status, request_id, body },
+        error: None,
     })
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use jiff::Timestamp;
 use windrow::domain::attempt::Status;
 use windrow::domain::retry::{Decision, Policy};
 use windrow::prelude::*;
@@ -16,6 +15,7 @@ use windrow::store::{Error, Retry};
 
 use super::echo::{self, Answer, Asked};
 use super::{LEASE_MS, input};
+use crate::clock;
 
 const TRANCHE_LINES: u32 = 500;
 /// Tries of one turn: the same turn again, which is safe.
@@ -67,7 +67,7 @@ impl Worker {
             match reply.claimed {
                 Some(tranche) => outcomes.push(self.execute(tranche)?),
                 None if self.is_over().await? => break,
-                None => tokio::time::sleep(IDLE).await,
+                None => clock::pause(IDLE).await,
             }
         }
         self.store.tombstone(self.instance).await?;
@@ -98,7 +98,7 @@ impl Worker {
         loop {
             match self.store.turn(turn.clone()).await {
                 Err(error) if error.kind.retry() != Retry::Never && tries < TURN_TRIES_MAX => {
-                    tokio::time::sleep(self.policy.delay(tries, None, 0.5)).await;
+                    clock::pause(self.policy.delay(tries, None, 0.5)).await;
                     tries += 1;
                 }
                 done => {
@@ -139,7 +139,7 @@ impl Worker {
             }
             Answer::Bad { http_status, failure } => {
                 let roll = f64::from(u8::try_from(line.line % 97).unwrap_or(0)) / 97.0;
-                match self.policy.decide(attempt, &failure, Timestamp::now(), roll) {
+                match self.policy.decide(attempt, &failure, clock::now(), roll) {
                     Decision::Again { not_before } => {
                         self.tally.retries += 1;
                         outcomes.again.push(Again {

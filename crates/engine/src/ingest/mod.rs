@@ -24,6 +24,8 @@ use windrow_domain::FileId;
 use windrow_store::ingest::{Chunk, File, LineError, NewFile, Verdict};
 use windrow_store::{Ingest, Retry, Scope};
 
+use crate::clock;
+
 pub use options::Options;
 use parse::{Parser, Report, Stopped};
 
@@ -252,7 +254,7 @@ impl<S: Ingest + Sync + ?Sized> Writer<'_, S> {
                 let after_line = self.stored.load(Ordering::Relaxed);
                 return Err(Error::Store { after_line, source });
             }
-            tokio::time::sleep(policy.delay(attempt, None, self.roll(attempt))).await;
+            clock::pause(policy.delay(attempt, None, self.roll(attempt))).await;
             attempt += 1;
         }
     }

@@ -1,0 +1,31 @@
+//! The one place of the command line that looks at the time or waits for it.
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+/// How long something takes, for people.
+pub(crate) struct Stopwatch(Instant);
+
+impl Stopwatch {
+    #[expect(clippy::disallowed_methods, reason = "a figure for people decides nothing")]
+    pub(crate) fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+/// Now, as this machine has it: when a target that failed may be tried again.
+#[expect(clippy::disallowed_methods, reason = "the store's own clock decides who owns a lease")]
+pub(crate) fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+/// Waits.
+#[expect(clippy::disallowed_methods, reason = "this is the place that sleeps")]
+pub(crate) async fn pause(time: Duration) {
+    tokio::time::sleep(time).await;
+}
