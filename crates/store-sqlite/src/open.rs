@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use windrow_store::{Error, Kind, Result, Time};
 
 use crate::readers::Readers;
-use crate::writer::Writer;
+use crate::writer::{Log, Writer};
 use crate::{SqliteStore, error, schema};
 
 /// Prepared statements kept for each connection; there are fewer files under `sql/`.
@@ -105,7 +105,8 @@ fn start(options: &Options) -> Result<SqliteStore> {
         .collect::<Result<Vec<_>>>()?;
     let mut wal = path.clone().into_os_string();
     wal.push("-wal");
-    let writer = Writer::start(conn, time.clone(), Some(wal.into())).map_err(no_thread)?;
+    let log = Log { path: wal.into(), busy: Duration::from_millis(options.busy_ms_max) };
+    let writer = Writer::start(conn, time.clone(), Some(log)).map_err(no_thread)?;
     let readers = Readers::start(readers, time).map_err(no_thread)?;
     Ok(SqliteStore { writer, readers: Some(readers) })
 }

@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use rusqlite::{Connection, ffi};
 use tokio::sync::{mpsc, oneshot};
@@ -23,6 +24,8 @@ const QUEUE_CALLS_MAX: usize = 1024;
 const GROUP_CALLS_MAX: usize = 64;
 /// Past this size, readers are waited for so that the log can start over.
 const WAL_BYTES_MAX: u64 = 128 << 20;
+/// How long the writer stands still for them; a reader that stays longer is met at the next look.
+const WAL_WAIT: Duration = Duration::from_millis(50);
 /// How often the size of the log is looked at.
 const WAL_LOOK_COMMITS: u64 = 64;
 
@@ -116,14 +119,10 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Starts the thread on its connection; it ends when the last `Writer` is dropped.
-    pub(crate) fn start(
-        conn: Connection,
-        time: Time,
-        wal: Option<PathBuf>,
-    ) -> std::io::Result<Self> {
+    pub(crate) fn start(conn: Connection, time: Time, log: Option<Log>) -> std::io::Result<Self> {
         let (queue, jobs) = mpsc::channel(QUEUE_CALLS_MAX);
         let tally = Arc::new(Tally::default());
-        let line = Line { conn, time, wal, tally: Arc::clone(&tally) };
+        let line = Line { conn, time, log, tally: Arc::clone(&tally) };
         let thread = std::thread::Builder::new().name("windrow-writer".to_owned());
         thread.spawn(move || line.work(jobs))?;
         Ok(Self { queue, tally })
@@ -161,8 +160,15 @@ where
 struct Line {
     conn: Connection,
     time: Time,
-    wal: Option<PathBuf>,
+    log: Option<Log>,
     tally: Arc<Tally>,
+}
+
+/// The write-ahead log of a database in a file.
+pub(crate) struct Log {
+    pub(crate) path: PathBuf,
+    /// How long calls wait for other processes.
+    pub(crate) busy: Duration,
 }
 
 impl Line {
@@ -232,13 +238,15 @@ impl Line {
 
     /// Readers that overlap without a gap would let the log grow for ever.
     fn bound_wal(&self) {
-        let Some(wal) = &self.wal else { return };
+        let Some(log) = &self.log else { return };
         if !self.tally.commits.load(Ordering::Relaxed).is_multiple_of(WAL_LOOK_COMMITS) {
             return;
         }
-        if std::fs::metadata(wal).is_ok_and(|file| file.len() > WAL_BYTES_MAX) {
+        if std::fs::metadata(&log.path).is_ok_and(|file| file.len() > WAL_BYTES_MAX) {
             // Whether it worked shows at the next look.
+            let _ = self.conn.busy_timeout(WAL_WAIT);
             let _ = self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+            let _ = self.conn.busy_timeout(log.busy);
         }
     }
 }

@@ -191,16 +191,12 @@ async fn two_stores_on_one_file_share_the_work() {
         tokio::join!(SqliteStore::open(options.clone()), SqliteStore::open(options.clone()));
     let (one, two) = (one.unwrap(), two.unwrap());
     let batch = batch_of(&one, 2_000).await;
-    let mut workers = Vec::new();
+    let mut workers = JoinSet::new();
     for store in [&one, &two, &one, &two] {
         let store = store.clone();
-        workers.push(tokio::spawn(async move { drain(&store, InstanceId::new()).await }));
+        workers.spawn(async move { drain(&store, InstanceId::new()).await });
     }
-    let mut lines = 0;
-    for worker in workers {
-        lines += worker.await.unwrap();
-    }
-    assert_eq!(lines, 2_000);
+    assert_eq!(workers.join_all().await.iter().sum::<u64>(), 2_000);
     let audit = two.audit(batch.id).await.unwrap();
     audit.check().unwrap();
     assert_eq!(audit.lanes[0].counts.completed, 2_000);
