@@ -77,10 +77,8 @@ pub async fn an_idempotency_key_belongs_to_its_owner(world: &impl World) {
     let store = world.store();
     let key = Some("nightly".to_owned());
     let file = Sheet::of("ada").lines(MODEL, 1).seal(store).await;
-    let keyed = |owner_name, file| NewBatch {
-        idempotency_key: key.clone(),
-        ..run_over(file, owner_name)
-    };
+    let keyed =
+        |owner_name, file| NewBatch { idempotency_key: key.clone(), ..run_over(file, owner_name) };
     let first = store.create_batch(keyed("ada", file)).await.unwrap();
     let second = store.create_batch(keyed("ada", file)).await.unwrap();
     assert_eq!(first, second);
@@ -111,8 +109,7 @@ pub async fn one_key_makes_one_batch_however_many_ask(world: &impl World) {
     let mut tasks = JoinSet::new();
     for _ in 0..6 {
         let store = world.another().await;
-        let new =
-            NewBatch { idempotency_key: Some("once".to_owned()), ..run_over(file, "ada") };
+        let new = NewBatch { idempotency_key: Some("once".to_owned()), ..run_over(file, "ada") };
         tasks.spawn(async move { patiently(|| store.create_batch(new.clone())).await });
     }
     let made = tasks.join_all().await;

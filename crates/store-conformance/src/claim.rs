@@ -224,7 +224,10 @@ pub async fn an_extended_lease_is_not_taken_back(world: &impl World) {
     pass(world, LEASE_MS - 1);
     let ids = vec![held.lease.held.id];
     let extended = store.extend_leases(worker.instance, ids.clone(), LEASE_MS).await.unwrap();
-    assert_eq!((extended.extended, extended.lost, extended.released), (ids.clone(), vec![], vec![]));
+    assert_eq!(
+        (extended.extended, extended.lost, extended.released),
+        (ids.clone(), vec![], vec![])
+    );
     pass(world, LEASE_MS - 1);
     assert_eq!(store.return_lost(10, 3).await.unwrap().leases, 0);
     pass(world, 1);
@@ -307,8 +310,7 @@ pub async fn released_leases_go_back_untried(world: &impl World) {
     let (first, second) = (worker.take(3).await, worker.take(3).await);
     let theirs = other.take(2).await;
     worker.record(finished_some(&first, Status::Completed, |seq| seq == 0)).await;
-    let ids: Vec<_> =
-        [&first, &second, &theirs].map(|tranche| tranche.lease.held.id).into();
+    let ids: Vec<_> = [&first, &second, &theirs].map(|tranche| tranche.lease.held.id).into();
     let went = store.release_leases(worker.instance, ids.clone()).await.unwrap();
     assert_eq!(went, 5, "what was outstanding of its own two leases");
     check(store, batch).await;
@@ -407,7 +409,8 @@ pub async fn a_tranche_of_the_largest_size_is_whole(world: &impl World) {
     assert_eq!(seqs(&tranche), LineSet::span(0, u64::from(TRANCHE_LINES_MAX)));
     // Every second line goes back: a set with as many ranges as there can be.
     let mut outcomes = finished_some(&tranche, Status::Completed, |seq| seq % 2 == 0);
-    outcomes.released = tranche.lines.iter().map(|line| line.seq).filter(|seq| seq % 2 == 1).collect();
+    outcomes.released =
+        tranche.lines.iter().map(|line| line.seq).filter(|seq| seq % 2 == 1).collect();
     worker.record(outcomes).await;
     check(store, batch).await;
     let back = worker.take(TRANCHE_LINES_MAX).await;

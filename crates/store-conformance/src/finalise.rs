@@ -3,10 +3,11 @@
 use tokio::task::JoinSet;
 use windrow_domain::attempt::Status;
 use windrow_domain::{BatchId, Ending, InstanceId, State};
+use windrow_store::batch::{Reprocess, Select};
 use windrow_store::claim::LEASE_MS_MAX;
 use windrow_store::error::Kind;
 use windrow_store::finalise::{Finalisation, Rows};
-use windrow_store::{Batches, Finalise, Scope, Sweep};
+use windrow_store::{Batches, Finalise, Record, Scope, Sweep};
 
 use crate::World;
 use crate::fixture::*;
@@ -196,9 +197,8 @@ pub async fn one_closing_sent_many_times_closes_once(world: &impl World) {
     let mut tasks = JoinSet::new();
     for _ in 0..6 {
         let (store, held) = (world.another().await, held.clone());
-        let close = async move {
-            patiently(|| store.close_batch(&held, rows(&held.counts), "{}")).await
-        };
+        let close =
+            async move { patiently(|| store.close_batch(&held, rows(&held.counts), "{}")).await };
         tasks.spawn(close);
     }
     for closed in tasks.join_all().await {
@@ -244,10 +244,7 @@ pub async fn a_batch_ends_as_it_was_ended(world: &impl World) {
     let worker = Worker::on(store);
     let file = Sheet::of("ada").lines(MODEL, 4).seal(store).await;
     for ending in [Ending::Cancelled, Ending::Expired] {
-        let new = windrow_store::batch::NewBatch {
-            window_secs: Some(60),
-            ..run_over(file, "ada")
-        };
+        let new = windrow_store::batch::NewBatch { window_secs: Some(60), ..run_over(file, "ada") };
         let id = store.create_batch(new).await.unwrap().id;
         worker.complete(&worker.claim_only(id, &[MODEL], 1).await.unwrap()).await;
         if ending == Ending::Cancelled {
@@ -263,5 +260,87 @@ pub async fn a_batch_ends_as_it_was_ended(world: &impl World) {
         let state = if ending == Ending::Cancelled { State::Cancelled } else { State::Expired };
         assert_eq!(closed.state, state);
         check(store, id).await;
+    }
+}
+
+/// The two last lines of a batch, recorded at the same moment by two instances: one of them sees
+/// that it was the last, and exactly one.
+pub async fn two_last_lines_at_once_settle_once(world: &impl World) {
+    let (store, other) = (world.store(), world.another().await);
+    for round in 0..15 {
+        let id = Sheet::of("ada").lines(MODEL, 1).lines("model-b", 1).run(store).await;
+        let (one, two) = (Worker::on(store), Worker::on(&other));
+        let first = one.claim_only(id, &[MODEL], 1).await.expect("a line");
+        let second = two.claim_only(id, &["model-b"], 1).await.expect("a line");
+        let (first, second) =
+            (vec![finished(&first, Status::Completed)], vec![finished(&second, Status::Failed)]);
+        let (a, b) = tokio::join!(
+            patiently(|| one.store.record(one.instance, first.clone())),
+            patiently(|| two.store.record(two.instance, second.clone())),
+        );
+        let reported = [a.unwrap().finalizing, b.unwrap().finalizing].concat();
+        assert_eq!(reported, [id], "round {round}");
+        check(store, id).await;
+    }
+}
+
+/// A cancel and the last line that meet: whoever is first, the line's turn reports the settling,
+/// and the batch ends as one of the two says.
+pub async fn a_cancel_that_meets_the_last_line_settles_once(world: &impl World) {
+    let (store, other) = (world.store(), world.another().await);
+    for round in 0..12 {
+        let id = batch_of(store, "ada", 1).await;
+        let worker = Worker::on(store);
+        let last = worker.claim_only(id, &[MODEL], 1).await.expect("a line");
+        let last = vec![finished(&last, Status::Completed)];
+        let record = patiently(|| store.record(worker.instance, last.clone()));
+        let cancel = patiently(|| other.cancel_batch(&Scope::All, id));
+        // Either side may be the first to be polled.
+        let (recorded, cancelled) = if round % 2 == 0 {
+            tokio::join!(record, cancel)
+        } else {
+            let (cancelled, recorded) = tokio::join!(cancel, record);
+            (recorded, cancelled)
+        };
+        assert_eq!(recorded.unwrap().finalizing, [id], "round {round}");
+        let ending = match cancelled {
+            Ok(_) => Ending::Cancelled,
+            Err(error) => {
+                assert_eq!(error.kind, Kind::Refused);
+                Ending::Completed
+            }
+        };
+        assert_eq!(batch(store, id).await.state, State::Finalizing(ending));
+        check(store, id).await;
+    }
+}
+
+/// A closing and a reprocess that meet: the batch runs again, and never stays closed with lines
+/// that wait.
+pub async fn a_closing_that_meets_a_reprocess_leaves_the_batch_running(world: &impl World) {
+    let (store, other) = (world.store(), world.another().await);
+    for round in 0..12 {
+        let id = settled(world, 2).await;
+        let held = store.take_finalisation(id, InstanceId::new(), LEASE_MS).await.unwrap();
+        let select = Select::Statuses(vec![Status::Completed]);
+        let step = Reprocess { batch: id, select, generation: None, lines_max: 10 };
+        let close = patiently(|| store.close_batch(&held, rows(&held.counts), "{}"));
+        let again = patiently(|| other.reprocess(&Scope::All, step.clone()));
+        // Either side may be the first to be polled.
+        let (closed, again) = if round % 2 == 0 {
+            tokio::join!(close, again)
+        } else {
+            let (again, closed) = tokio::join!(again, close);
+            (closed, again)
+        };
+        assert_eq!(again.unwrap().moved, 2);
+        if let Err(error) = closed {
+            assert_eq!(error.kind, Kind::LeaseLost, "{}", whole_text(&error));
+        }
+        let after = batch(store, id).await;
+        assert_eq!((after.state, after.generation), (State::InProgress, 1), "round {round}");
+        assert_eq!((after.closed_at, after.finalizing_at, after.summary), (None, None, None));
+        check(store, id).await;
+        assert_eq!(Worker::on(store).drain(id, &[MODEL]).await, [id]);
     }
 }

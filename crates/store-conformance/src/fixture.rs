@@ -270,7 +270,7 @@ pub(crate) fn line_error(line: u64) -> LineError {
         code: "invalid_json_line".to_owned(),
         line: Some(line),
         message: format!("line {line} is not JSON"),
-        param: (line % 2 == 0).then(|| "body".to_owned()),
+        param: line.is_multiple_of(2).then(|| "body".to_owned()),
     }
 }
 
@@ -401,9 +401,7 @@ pub(crate) fn finished_some(
     let attempts = tranche.lease.attempts + 1;
     let lines = tranche.lines.iter().filter(|line| picks(line.seq));
     Outcomes {
-        finished: lines
-            .map(|line| Finished::bare(line.seq, line.line, status, attempts))
-            .collect(),
+        finished: lines.map(|line| Finished::bare(line.seq, line.line, status, attempts)).collect(),
         ..Outcomes::of(tranche.lease.held.clone())
     }
 }
@@ -571,8 +569,7 @@ pub(crate) async fn results(store: &impl Store, batch: BatchId) -> Vec<FinishedL
 
 /// The result lines of a batch are these, each once.
 pub(crate) async fn has_one_result_per_line(store: &impl Store, batch: BatchId, lines: u64) {
-    let found: Vec<u64> =
-        results(store, batch).await.iter().map(|row| row.result.line).collect();
+    let found: Vec<u64> = results(store, batch).await.iter().map(|row| row.result.line).collect();
     let wanted: Vec<u64> = (1..=lines).collect();
     assert_eq!(found, wanted, "every line has exactly one result");
 }

@@ -9,7 +9,7 @@ use windrow_store::ingest::{
     CHUNK_BYTES_MAX, CHUNK_LINES_MAX, Chunk, ERRORS_MAX, FileState, NewLane, NewLine, Verdict,
 };
 use windrow_store::inspect::FilesQuery;
-use windrow_store::{Batches, Ingest, Inspect, Scope};
+use windrow_store::{Batches, Ingest, Inspect, Scope, Store};
 
 use crate::World;
 use crate::fixture::*;
@@ -175,12 +175,8 @@ pub async fn a_chunk_over_its_bounds_is_invalid(world: &impl World) {
     store.open_file(sheet.new_file()).await.unwrap();
     let lanes = sheet.chunks()[0].lanes.clone();
 
-    let line = |seq: u64, raw: &Bytes| NewLine {
-        lane: Some(0),
-        seq,
-        line: seq + 1,
-        raw: raw.clone(),
-    };
+    let line =
+        |seq: u64, raw: &Bytes| NewLine { lane: Some(0), seq, line: seq + 1, raw: raw.clone() };
     let small = Bytes::from_static(b"{}\n");
     let count = CHUNK_LINES_MAX as u64 + 1;
     let lines = (0..count).map(|seq| line(seq, &small)).collect();
@@ -417,4 +413,25 @@ pub async fn a_file_in_use_cannot_be_dropped(world: &impl World) {
     };
     assert_eq!(kind(store.reprocess(&Scope::All, step).await), Kind::Conflict);
     check(store, batch).await;
+}
+
+/// What was answered is there for another process, after the one that wrote it is gone.
+pub async fn what_was_answered_outlives_its_writer(world: &impl World) {
+    let can = world.store().capabilities();
+    if !can.durable {
+        eprintln!("skipped: {} keeps nothing when its process ends", can.name);
+        return;
+    }
+    let sheet = Sheet::of("ada").lines(MODEL, 5).in_chunks_of(2);
+    let writer = world.another().await;
+    sheet.seal(&writer).await;
+    let worker = Worker::on(&writer);
+    let batch = writer.create_batch(run_over(sheet.id, "ada")).await.unwrap().id;
+    worker.complete(&worker.take(3).await).await;
+    let (audit, rows) = (writer.audit(batch).await.unwrap(), results(&writer, batch).await);
+    drop((writer, worker));
+    let reader = world.another().await;
+    assert_eq!(reader.audit(batch).await.unwrap(), audit);
+    assert_eq!(results(&reader, batch).await, rows);
+    assert_bytes_read_back(world, &sheet).await;
 }

@@ -113,8 +113,7 @@ pub async fn batches_are_filtered(world: &impl World) {
     assert_eq!(batch_ids(store, &scope("eve"), batches(10)).await, []);
     let paused = BatchesQuery { states: vec![State::Paused], ..batches(10) };
     assert_eq!(ask(paused).await, [names]);
-    let both =
-        BatchesQuery { states: vec![State::Paused, State::InProgress], ..batches(10) };
+    let both = BatchesQuery { states: vec![State::Paused, State::InProgress], ..batches(10) };
     assert_eq!(ask(both).await, [plain, names, sizes]);
     let kind_of = BatchesQuery { job_type: Some("sizes".to_owned()), ..batches(10) };
     assert_eq!(ask(kind_of).await, [sizes]);
@@ -173,7 +172,11 @@ pub async fn a_page_out_of_bounds_is_invalid(world: &impl World) {
 }
 
 /// The four lists, each asked for one row after a cursor.
-async fn ask_all(store: &impl Store, scope: &Scope, after: &str) -> [(&'static str, Option<Kind>); 4] {
+async fn ask_all(
+    store: &impl Store,
+    scope: &Scope,
+    after: &str,
+) -> [(&'static str, Option<Kind>); 4] {
     fn kind_of<T>(result: Result<Page<T>>) -> Option<Kind> {
         result.err().map(|error| error.kind)
     }
@@ -230,7 +233,8 @@ pub async fn a_tampered_cursor_is_invalid(world: &impl World) {
             let mut answers = ask_all(store, &ada, &text).await.into_iter();
             let (_, kind) = answers.find(|(name, _)| *name == list).unwrap();
             // The last character of base64 may hold bits that mean nothing.
-            let same_bytes = text.len() == cursor.len() && text[..text.len() - 1] == cursor[..cursor.len() - 1];
+            let same_bytes =
+                text.len() == cursor.len() && text[..text.len() - 1] == cursor[..cursor.len() - 1];
             assert!(kind == Some(Kind::Invalid) || same_bytes, "{list} took {text:?}: {kind:?}");
         }
     }
@@ -254,8 +258,7 @@ pub async fn a_cursor_fits_only_its_own_query(world: &impl World) {
     let other = Some("other".to_owned());
     let query = BatchesQuery { job_type: other.clone(), after: after(0), ..batches(1) };
     assert_eq!(kind(store.batches(&ada, query).await), Kind::Invalid);
-    let query =
-        FilesQuery { purpose: other.clone(), after: after(1), limit: 1 };
+    let query = FilesQuery { purpose: other.clone(), after: after(1), limit: 1 };
     assert_eq!(kind(store.files(&ada, query).await), Kind::Invalid);
     let query = PendingQuery {
         batch: Some(BatchId::new()),
@@ -302,7 +305,8 @@ async fn finished_world(world: &impl World) -> [BatchId; 2] {
         let new = NewBatch { job_type: Some(job_type.to_owned()), ..run_over(file, "ada") };
         let id = store.create_batch(new).await.unwrap().id;
         // Finished in another order than the file's.
-        let (a, b) = (worker.claim_only(id, &[MODEL], 2).await, worker.claim_only(id, &[MODEL], 1).await);
+        let (a, b) =
+            (worker.claim_only(id, &[MODEL], 2).await, worker.claim_only(id, &[MODEL], 1).await);
         worker.finish(&b.unwrap(), Status::Failed).await;
         pass(world, 1000);
         worker.finish(&a.unwrap(), Status::Completed).await;

@@ -115,6 +115,7 @@ cases! {
         an_upload_can_be_given_up,
         another_owners_file_is_missing,
         a_file_in_use_cannot_be_dropped,
+        what_was_answered_outlives_its_writer,
     }
     batch {
         a_new_batch_has_every_line_untouched,
@@ -215,6 +216,9 @@ cases! {
         one_closing_sent_many_times_closes_once,
         unclosed_batches_are_found,
         a_batch_ends_as_it_was_ended,
+        two_last_lines_at_once_settle_once,
+        a_cancel_that_meets_the_last_line_settles_once,
+        a_closing_that_meets_a_reprocess_leaves_the_batch_running,
     }
     member {
         a_member_is_heard_of,
@@ -262,12 +266,15 @@ cases! {
         pending_lines_are_filtered,
         only_lines_that_may_still_run_are_pending,
         pages_skip_and_double_nothing_while_lines_move,
+        sets_of_one_moment_are_merged,
         lost_lines_show_their_crashes,
         a_summary_reads_only_the_first_bytes,
         a_large_lane_is_paged_from_its_cursor,
     }
     rules {
+        rule_01_a_lease_is_recorded_or_taken_back,
         rule_01_a_lease_that_was_taken_back_records_nothing,
+        rule_01_an_old_token_of_a_living_lease_records_nothing,
         rule_01_late_but_untaken_work_counts,
         rule_02_a_lease_its_instance_does_not_know_is_released,
         rule_02_a_turn_repeated_after_a_lost_reply_changes_nothing,

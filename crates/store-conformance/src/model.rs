@@ -151,7 +151,8 @@ impl Model {
             };
             let mut tranche_max = lines_max;
             for seq in lines.iter() {
-                let line = lane.returned.get(&seq).expect("a due line goes before an untouched one");
+                let line =
+                    lane.returned.get(&seq).expect("a due line goes before an untouched one");
                 assert!(alike(&line), "line {seq} is {line:?}, in {tranche:?}");
                 tranche_max = tranche_max.min(line.tranche_max);
             }
@@ -286,8 +287,7 @@ impl Model {
         for (seq, lane_no) in &lines {
             let lane = &mut batch.lanes[*lane_no];
             lane.finished.remove(seq);
-            let back =
-                Returned { attempts: 0, crashes: 0, not_before: now, tranche_max: u32::MAX };
+            let back = Returned { attempts: 0, crashes: 0, not_before: now, tranche_max: u32::MAX };
             lane.returned.insert(*seq, back);
             lane.phase = Phase::of(state);
         }
@@ -307,7 +307,8 @@ impl Model {
         assert_eq!(audit.state, batch.state, "{story}: state of {id}");
         assert_eq!(audit.lanes.len(), batch.lanes.len());
         for (lane_no, (rows, lane)) in audit.lanes.iter().zip(&batch.lanes).enumerate() {
-            let union = |sets: &[LineSet]| sets.iter().fold(LineSet::new(), |all, set| all.union(set));
+            let union =
+                |sets: &[LineSet]| sets.iter().fold(LineSet::new(), |all, set| all.union(set));
             let at = format!("{story}: lane {lane_no} of {id}");
             assert_eq!(rows.lane, LaneNo::try_from(lane_no).expect("few lanes"));
             assert_eq!(rows.phase, lane.phase, "{at}");

@@ -7,6 +7,7 @@ use windrow_domain::attempt::Status;
 use windrow_domain::{BatchId, LaneNo, LineSet};
 use windrow_store::batch::NewBatch;
 use windrow_store::inspect::{PAGE_MAX, PendingLine, PendingQuery, Place, SUMMARY_PREFIX_BYTES};
+use windrow_store::record::Outcomes;
 use windrow_store::{Batches, Claim, Inspect, Scope, Sweep};
 
 use crate::World;
@@ -23,7 +24,11 @@ fn any(limit: u32) -> PendingQuery {
 }
 
 /// A batch with lines in every place: 0-1 finished, 2-3 leased, 4-5 returned, the rest untouched.
-async fn spread(world: &impl World, owner_name: &str, job_type: &str) -> (BatchId, Worker<impl windrow_store::Store + Clone>) {
+async fn spread(
+    world: &impl World,
+    owner_name: &str,
+    job_type: &str,
+) -> (BatchId, Worker<impl windrow_store::Store + Clone>) {
     let store = world.store();
     let file = Sheet::of(owner_name).lines(MODEL, 9).lines("model-b", 2).seal(store).await;
     let new = NewBatch { job_type: Some(job_type.to_owned()), ..run_over(file, owner_name) };
@@ -113,7 +118,11 @@ pub async fn pending_lines_are_filtered(world: &impl World) {
         let expected: Vec<_> = whole.iter().filter(|row| keep(row)).cloned().collect();
         for limit in [1, 2, 100] {
             let query = PendingQuery { limit, ..query.clone() };
-            assert_eq!(all_pending(store, &scope("ada"), query.clone()).await, expected, "{query:?}");
+            assert_eq!(
+                all_pending(store, &scope("ada"), query.clone()).await,
+                expected,
+                "{query:?}"
+            );
         }
         expected.len()
     };
@@ -141,7 +150,8 @@ pub async fn pending_lines_are_filtered(world: &impl World) {
         ask(query, &|row| row.updated_at >= at).await;
         let query = PendingQuery { to: Some(at), ..all() };
         ask(query, &|row| row.updated_at < at).await;
-        let query = PendingQuery { from: Some(at), to: Some(later(world, 1)), batch: Some(one), ..all() };
+        let query =
+            PendingQuery { from: Some(at), to: Some(later(world, 1)), batch: Some(one), ..all() };
         ask(query, &|row| row.updated_at >= at && row.batch == one).await;
     }
     let theirs = PendingQuery { batch: Some(one), ..any(10) };
@@ -197,7 +207,9 @@ pub async fn pages_skip_and_double_nothing_while_lines_move(world: &impl World) 
             1 | 3 => {
                 let tranche = worker.take(4).await;
                 moved.extend(tranche.lines.iter().map(|line| (0, line.seq)));
-                worker.record(released(&tranche, LineSet::span(seqs(&tranche).first().unwrap(), 2))).await;
+                worker
+                    .record(released(&tranche, LineSet::span(seqs(&tranche).first().unwrap(), 2)))
+                    .await;
             }
             2 => {
                 let tranche = worker.ask(request(&["model-b"], 3)).await.unwrap();
@@ -221,6 +233,31 @@ pub async fn pages_skip_and_double_nothing_while_lines_move(world: &impl World) 
         }
     }
     assert!(seqs(&stays_leased).iter().all(|seq| seen[&(0, seq)] == 1));
+}
+
+/// Sets of one lane that came to be at the same moment are one list in line order, however their
+/// lines interleave.
+pub async fn sets_of_one_moment_are_merged(world: &impl World) {
+    let store = world.store();
+    let id = batch_of(store, "ada", 12).await;
+    let worker = Worker::on(store);
+    let tranche = worker.take(12).await;
+    pass(world, 1000);
+    let mut outcomes = Outcomes::of(tranche.lease.held.clone());
+    for at in 0..4 {
+        let apart = again_some(&tranche, later(world, 60_000 * (at + 1)), |seq| seq % 4 == at);
+        outcomes.again.extend(apart.again);
+    }
+    worker.record(outcomes).await;
+    for limit in [1, 2, 3, 5, 12, 100] {
+        let rows = all_pending(store, &scope("ada"), any(limit)).await;
+        assert!(rows.iter().map(|row| row.seq).eq(0..12), "pages of {limit}");
+        for row in &rows {
+            let wait = row.not_before.expect("returned").duration_since(now(world)).as_secs();
+            assert_eq!(wait / 60, i64::try_from(row.seq % 4).unwrap() + 1, "{row:?}");
+        }
+    }
+    check(store, id).await;
 }
 
 /// A lost lease shows in the list: its lines are returned, with the crash behind them.
@@ -249,10 +286,10 @@ pub async fn a_summary_reads_only_the_first_bytes(world: &impl World) {
     let long = format!(
         "{{\"custom_id\":\"early\",\"body\":{{\"brand\":\"Ü\",\"text\":\"{filler}\",\"title\":\"late\"}}}}\n"
     );
-    let short =
-        "{\"custom_id\":\"two\",\"url\":\"/u\",\"body\":{\"model\":\"m\",\"name\":\"n\",\"brand\":\"b\",\"sku\":7}}\n";
+    let short = "{\"custom_id\":\"two\",\"url\":\"/u\",\"body\":{\"model\":\"m\",\"name\":\"n\",\"brand\":\"b\",\"sku\":7}}\n";
     // The cut falls into the middle of a character of two bytes.
-    let cut = format!("{{\"custom_id\":\"three\",\"body\":{{\"text\":\"{}\"}}}}\n", "ü".repeat(3000));
+    let cut =
+        format!("{{\"custom_id\":\"three\",\"body\":{{\"text\":\"{}\"}}}}\n", "ü".repeat(3000));
     let odd = format!(" {cut}");
     let sheet = Sheet::of("ada")
         .raw(Some(MODEL), long)

@@ -58,7 +58,8 @@ pub async fn large_and_empty_bodies_read_back_exactly(world: &impl World) {
     let batch = batch_of(store, "ada", 2).await;
     let worker = Worker::on(store);
     let tranche = worker.take(2).await;
-    let large: Vec<u8> = (0..1_000_000_u32).map(|n| n.to_le_bytes()[0] ^ n.to_le_bytes()[1]).collect();
+    let large: Vec<u8> =
+        (0..1_000_000_u32).map(|n| n.to_le_bytes()[0] ^ n.to_le_bytes()[1]).collect();
     let mut outcomes = finished(&tranche, Status::Completed);
     outcomes.finished[0].response = Some(Bytes::from(large.clone()));
     outcomes.finished[1].response = Some(Bytes::new());
@@ -365,8 +366,7 @@ pub async fn a_turn_folds_many_leases_in_order(world: &impl World) {
         }
     }
     assert_eq!(reply.folds.len(), 8);
-    let (whole, part) =
-        if held[3].lease.batch == one { (two, one) } else { (one, two) };
+    let (whole, part) = if held[3].lease.batch == one { (two, one) } else { (one, two) };
     assert_eq!(reply.finalizing, [whole], "the other one has released lines left");
     check(store, one).await;
     check(store, two).await;

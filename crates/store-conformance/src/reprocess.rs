@@ -59,8 +59,7 @@ pub async fn lines_of_a_status_run_again(world: &impl World) {
     assert_eq!(seqs(&tranche).to_string(), "2-4");
     assert_eq!((tranche.lease.attempts, tranche.lease.generation), (0, 1));
     assert_eq!(worker.complete(&tranche).await.finalizing, [id], "it settles a second time");
-    let generations: Vec<_> =
-        results(store, id).await.iter().map(|row| row.generation).collect();
+    let generations: Vec<_> = results(store, id).await.iter().map(|row| row.generation).collect();
     assert_eq!(generations, [0, 0, 1, 1, 1, 0]);
     let closed = worker.close(id).await;
     assert_eq!((closed.state, closed.counts.completed), (State::Completed, 5));
@@ -170,8 +169,7 @@ pub async fn a_step_of_another_generation_is_a_conflict(world: &impl World) {
     let store = world.store();
     let id = mixed_batch(world).await;
     for generation in [1, 7] {
-        let wrong =
-            Reprocess { generation: Some(generation), ..step(id, statuses(&Status::ALL)) };
+        let wrong = Reprocess { generation: Some(generation), ..step(id, statuses(&Status::ALL)) };
         assert_eq!(kind(store.reprocess(&scope("ada"), wrong).await), Kind::Conflict);
     }
     assert_eq!(counts(store, id).await.finished(), 6);
@@ -201,7 +199,10 @@ pub async fn reprocessing_keeps_the_history(world: &impl World) {
         for attempt in 1..=2 {
             pass(world, 1000);
             let tranche = worker.take(1).await;
-            assert_eq!((tranche.lease.generation, tranche.lease.attempts), (generation, attempt - 1));
+            assert_eq!(
+                (tranche.lease.generation, tranche.lease.attempts),
+                (generation, attempt - 1)
+            );
             worker.record(again(&tranche, now(world))).await;
         }
         pass(world, 1000);

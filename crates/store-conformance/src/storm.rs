@@ -22,8 +22,8 @@ use crate::World;
 use crate::fixture::*;
 
 const TARGETS: [&str; 2] = ["model-a", "model-b"];
-const TURNS_MAX: u32 = 50_000;
-const ROUNDS_MAX: u32 = 20_000;
+const TURNS_MAX: u32 = 20_000;
+const ROUNDS_MAX: u32 = 5_000;
 const ROUND_MS: u64 = 400;
 
 /// What all tasks of a storm share.
@@ -197,9 +197,13 @@ fn goes_on(tranche: &mut Tranche, reply: &Reply) -> bool {
 }
 
 /// Moves time, takes lost leases back and looks at every line until all batches have settled.
-async fn watch(world: &impl World, storm: &Storm, batches: &[BatchId]) {
+async fn watch(world: &impl World, storm: &Storm, tasks: &mut JoinSet<()>, batches: &[BatchId]) {
     let store = world.store();
     for _ in 0..ROUNDS_MAX {
+        if let Some(ended) = tasks.try_join_next() {
+            ended.expect("a worker ends well");
+            panic!("a worker went home before the work was done");
+        }
         pass(world, ROUND_MS);
         let lost = patiently(|| store.return_lost(10, 1000)).await.expect("a sweep is answered");
         storm.report(&lost.finalizing);
@@ -241,8 +245,8 @@ pub async fn every_line_ends_once_in_a_storm(world: &impl World) {
     let three = Sheet::of("bob").lines(TARGETS[0], 80).run(store).await;
     let batches = [one, two, three];
     let storm = Storm::new(world, 8, 12);
-    let tasks = launch(world, &storm, 4, 1).await;
-    watch(world, &storm, &batches).await;
+    let mut tasks = launch(world, &storm, 4, 1).await;
+    watch(world, &storm, &mut tasks, &batches).await;
     land(world, &storm, tasks).await;
     for (id, lines) in batches.into_iter().zip([120, 120, 80]) {
         check(store, id).await;
@@ -258,8 +262,8 @@ pub async fn a_retry_storm_settles(world: &impl World) {
     let store = world.store();
     let id = Sheet::of("ada").rounds(&TARGETS, 100).run(store).await;
     let storm = Storm::new(world, 0, 50);
-    let tasks = launch(world, &storm, 4, 2).await;
-    watch(world, &storm, &[id]).await;
+    let mut tasks = launch(world, &storm, 4, 2).await;
+    watch(world, &storm, &mut tasks, &[id]).await;
     land(world, &storm, tasks).await;
     check(store, id).await;
     assert_eq!(storm.reports_of(id), 1);
@@ -293,11 +297,8 @@ pub async fn steering_in_a_storm_loses_nothing(world: &impl World) {
         }
     }
     let reopened: u32 = steering.join_all().await.into_iter().sum();
-    watch(world, &storm, &batches).await;
-    storm.done.store(true, Ordering::SeqCst);
-    while let Some(ended) = tasks.join_next().await {
-        ended.expect("a worker ends well");
-    }
+    watch(world, &storm, &mut tasks, &batches).await;
+    land(world, &storm, tasks).await;
     for id in &batches {
         check(store, *id).await;
         assert!(storm.reports_of(*id) <= 1 + reopened as usize, "{id} was reported too often");
@@ -310,7 +311,6 @@ pub async fn steering_in_a_storm_loses_nothing(world: &impl World) {
     let cancelled = batch(store, batches[0]).await;
     assert_eq!(cancelled.state, State::Finalizing(Ending::Cancelled));
     assert_eq!(cancelled.counts.leased, 0);
-    assert_eq!(world.deadlocks().await, 0, "no deadlock, not even one that was retried");
 }
 
 /// Steers for a while; says how many reprocesses moved lines.
@@ -400,8 +400,7 @@ pub async fn a_killing_line_among_many_workers_fails_alone(world: &impl World) {
     done.store(true, Ordering::SeqCst);
     tasks.join_all().await;
     let rows = results(store, id).await;
-    let failed: Vec<_> =
-        rows.iter().filter(|row| row.result.status != Status::Completed).collect();
+    let failed: Vec<_> = rows.iter().filter(|row| row.result.status != Status::Completed).collect();
     assert_eq!((rows.len(), failed.len()), (500, 1));
     assert_eq!(failed[0].result.seq, KILLER);
     assert_eq!(failed[0].result.error_code.as_deref(), Some(WORKER_LOST));

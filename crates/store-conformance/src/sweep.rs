@@ -55,7 +55,7 @@ pub async fn a_loss_halves_the_next_tranche(world: &impl World) {
         assert_eq!(seen.to_string(), "0-15");
         pass(world, LEASE_MS);
         let lost = store.return_lost(100, 9).await.unwrap();
-        assert_eq!((lost.leases as usize, lost.returned), (16 / size, 16));
+        assert_eq!((lost.leases, lost.returned), (16 / size as u64, 16));
         check(store, batch).await;
     }
 }

@@ -150,8 +150,12 @@ impl<W: World> Walker<'_, W> {
 
     async fn turn(&mut self) {
         let instance = self.dice.pick(&self.instances).expect("two");
-        let mine: Vec<_> =
-            self.held.iter().filter(|tranche| tranche.lease.instance == instance).cloned().collect();
+        let mine: Vec<_> = self
+            .held
+            .iter()
+            .filter(|tranche| tranche.lease.instance == instance)
+            .cloned()
+            .collect();
         let mut named = mine;
         self.dice.shuffle(&mut named);
         named.truncate(usize::try_from(self.dice.below(4)).expect("small"));
@@ -195,7 +199,12 @@ impl<W: World> Walker<'_, W> {
         let settled: BTreeSet<_> =
             touched.into_iter().filter(|id| self.model.settle(*id)).collect();
         let reported: BTreeSet<_> = reply.finalizing.iter().copied().collect();
-        assert_eq!((reported.len(), &reported), (reply.finalizing.len(), &settled), "{}", self.story);
+        assert_eq!(
+            (reported.len(), &reported),
+            (reply.finalizing.len(), &settled),
+            "{}",
+            self.story
+        );
         if let Some(request) = &turn.claim {
             match &reply.claimed {
                 Some(tranche) => {
@@ -237,8 +246,7 @@ impl<W: World> Walker<'_, W> {
 
     /// Lets go of a lease in the walker's books.
     fn bury(&mut self, id: LeaseId) {
-        let (gone, held) =
-            self.held.drain(..).partition(|tranche| tranche.lease.held.id == id);
+        let (gone, held) = self.held.drain(..).partition(|tranche| tranche.lease.held.id == id);
         self.held = held;
         self.ghosts.extend::<Vec<Tranche>>(gone);
     }
