@@ -34,9 +34,7 @@ impl Upstream {
     /// Reads `postgres://user[:password]@host[:port]/…`. None for addresses that a pooler of ours
     /// cannot stand in front of: sockets, several hosts, settings after a `?`, escaped characters.
     pub fn parse(url: &str) -> Option<Self> {
-        let rest = url
-            .strip_prefix("postgres://")
-            .or_else(|| url.strip_prefix("postgresql://"))?;
+        let rest = url.strip_prefix("postgres://").or_else(|| url.strip_prefix("postgresql://"))?;
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (account, address) = authority.rsplit_once('@')?;
         let (user, password) = match account.split_once(':') {
@@ -51,12 +49,7 @@ impl Upstream {
         if user.is_empty() || host.is_empty() || authority.contains(odd) || path.contains('?') {
             return None;
         }
-        Some(Self {
-            host: host.to_owned(),
-            port,
-            user: user.to_owned(),
-            password,
-        })
+        Some(Self { host: host.to_owned(), port, user: user.to_owned(), password })
     }
 }
 
@@ -104,11 +97,7 @@ impl Pooler {
         server.wait_until("pgbouncer", within, || {
             TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok()
         })?;
-        Ok(Self {
-            _server: server,
-            port,
-            user: upstream.user.clone(),
-        })
+        Ok(Self { _server: server, port, user: upstream.user.clone() })
     }
 
     /// The pooler's address of the server's first database; other names pass through as well.
@@ -118,16 +107,8 @@ impl Pooler {
 }
 
 fn settings(upstream: &Upstream, port: u16, sockets: &Path) -> String {
-    let Upstream {
-        host,
-        port: server_port,
-        user,
-        password,
-    } = upstream;
-    let password = password
-        .as_ref()
-        .map(|p| format!(" password='{p}'"))
-        .unwrap_or_default();
+    let Upstream { host, port: server_port, user, password } = upstream;
+    let password = password.as_ref().map(|p| format!(" password='{p}'")).unwrap_or_default();
     let sockets = sockets.display();
     format!(
         "[databases]\n\
@@ -156,14 +137,8 @@ mod tests {
         let read = |url| Upstream::parse(url).map(|u| (u.host, u.port, u.user, u.password));
         let own = |s: &str| s.to_owned();
         let cases = [
-            (
-                "postgres://me@db:6000/x",
-                Some((own("db"), 6000, own("me"), None)),
-            ),
-            (
-                "postgresql://me:pw@db",
-                Some((own("db"), 5432, own("me"), Some(own("pw")))),
-            ),
+            ("postgres://me@db:6000/x", Some((own("db"), 6000, own("me"), None))),
+            ("postgresql://me:pw@db", Some((own("db"), 5432, own("me"), Some(own("pw"))))),
             ("postgres:///x", None),
             ("postgres://me@db/x?sslmode=require", None),
             ("postgres://me@one,two/x", None),

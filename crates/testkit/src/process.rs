@@ -121,12 +121,7 @@ impl Home {
         let account = (owner == 0).then(unprivileged).transpose()?;
         let words: Vec<&str> = stop.iter().map(|(_, word)| *word).collect();
         let keeper = Keeper::spawn(Some(folder.path()), &words)?;
-        let home = Self {
-            folder,
-            keeper,
-            account,
-            stop,
-        };
+        let home = Self { folder, keeper, account, stop };
         home.hand_over(home.path())?;
         Ok(home)
     }
@@ -175,19 +170,15 @@ impl Home {
         let Some(account) = self.account else {
             return Ok(());
         };
-        chown(path, Some(account.uid), Some(account.gid)).map_err(Failure::while_doing(
-            "hand a folder to the servers' account",
-        ))
+        chown(path, Some(account.uid), Some(account.gid))
+            .map_err(Failure::while_doing("hand a folder to the servers' account"))
     }
 }
 
 fn unprivileged() -> Result<Account, Failure> {
-    let found = ["postgres", "nobody"].into_iter().find_map(|name| {
-        Some(Account {
-            uid: id_of(name, "-u")?,
-            gid: id_of(name, "-g")?,
-        })
-    });
+    let found = ["postgres", "nobody"]
+        .into_iter()
+        .find_map(|name| Some(Account { uid: id_of(name, "-u")?, gid: id_of(name, "-g")? }));
     found.ok_or_else(|| {
         Failure::new(
             "running as root, and there is no account `postgres` or `nobody` to run servers as",
@@ -219,9 +210,7 @@ impl Server {
     pub(crate) fn spawn(mut home: Home, mut command: Command) -> Result<Self, Failure> {
         let log = File::create(home.path().join("log"))
             .map_err(Failure::while_doing("make a server's log"))?;
-        let twin = log
-            .try_clone()
-            .map_err(Failure::while_doing("share a server's log"))?;
+        let twin = log.try_clone().map_err(Failure::while_doing("share a server's log"))?;
         let child = command
             .process_group(0)
             .stdout(log)

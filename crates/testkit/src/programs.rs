@@ -11,17 +11,11 @@ pub fn postgres_folder() -> Option<PathBuf> {
     folders.push(PathBuf::from("/usr/local/pgsql/bin"));
     folders.extend(newest_first("/usr", "pgsql-", "bin"));
     folders.extend(newest_first("/usr/libexec", "postgresql", ""));
-    for homebrew in [
-        "/opt/homebrew/opt",
-        "/usr/local/opt",
-        "/home/linuxbrew/.linuxbrew/opt",
-    ] {
+    for homebrew in ["/opt/homebrew/opt", "/usr/local/opt", "/home/linuxbrew/.linuxbrew/opt"] {
         folders.extend(newest_first(homebrew, "postgresql", "bin"));
     }
     folders.extend(pg_config_folder());
-    folders
-        .into_iter()
-        .find_map(|folder| postgres_folder_at(&folder))
+    folders.into_iter().find_map(|folder| postgres_folder_at(&folder))
 }
 
 /// The pooler's program.
@@ -29,10 +23,7 @@ pub fn pgbouncer() -> Option<PathBuf> {
     let mut folders = path_folders();
     folders.extend(["/usr/sbin", "/usr/local/sbin", "/usr/local/bin"].map(PathBuf::from));
     folders.extend(["/opt/homebrew/bin", "/home/linuxbrew/.linuxbrew/bin"].map(PathBuf::from));
-    folders
-        .into_iter()
-        .map(|folder| folder.join("pgbouncer"))
-        .find(|program| program.is_file())
+    folders.into_iter().map(|folder| folder.join("pgbouncer")).find(|program| program.is_file())
 }
 
 /// Follows links, since a server looks for its own files beside the real program.
@@ -43,9 +34,7 @@ fn postgres_folder_at(folder: &Path) -> Option<PathBuf> {
 }
 
 fn path_folders() -> Vec<PathBuf> {
-    env::var_os("PATH")
-        .map(|path| env::split_paths(&path).collect())
-        .unwrap_or_default()
+    env::var_os("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default()
 }
 
 fn pg_config_folder() -> Option<PathBuf> {
@@ -72,9 +61,7 @@ fn newest_first(base: &str, prefix: &str, inner: &str) -> Vec<PathBuf> {
 }
 
 fn version(text: &str) -> Vec<u32> {
-    text.split(|c: char| !c.is_ascii_digit())
-        .filter_map(|part| part.parse().ok())
-        .collect()
+    text.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
 }
 
 #[cfg(test)]

@@ -60,15 +60,8 @@ struct Rule {
 
 impl Rule {
     fn new(mode: Mode) -> Self {
-        let bytes = if let Mode::Cut { after, .. } = mode {
-            after
-        } else {
-            0
-        };
-        Self {
-            mode,
-            allowance: Arc::new(AtomicU64::new(bytes)),
-        }
+        let bytes = if let Mode::Cut { after, .. } = mode { after } else { 0 };
+        Self { mode, allowance: Arc::new(AtomicU64::new(bytes)) }
     }
 }
 
@@ -87,11 +80,7 @@ impl Proxy {
         let address = listener.local_addr()?;
         let (rule, watcher) = watch::channel(Rule::new(Mode::Pass));
         let acceptor = tokio::spawn(accept(listener, upstream, watcher));
-        Ok(Self {
-            address,
-            rule,
-            acceptor,
-        })
+        Ok(Self { address, rule, acceptor })
     }
 
     /// Where clients connect.
@@ -105,18 +94,10 @@ impl Proxy {
     /// # Panics
     /// When `url` has no `://`.
     pub fn url(&self, url: &str) -> String {
-        let (scheme, rest) = url
-            .split_once("://")
-            .expect("a server's address has a scheme");
+        let (scheme, rest) = url.split_once("://").expect("a server's address has a scheme");
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let account = authority
-            .rsplit_once('@')
-            .map(|(account, _)| format!("{account}@"));
-        format!(
-            "{scheme}://{}{}/{path}",
-            account.unwrap_or_default(),
-            self.address
-        )
+        let account = authority.rsplit_once('@').map(|(account, _)| format!("{account}@"));
+        format!("{scheme}://{}{}/{path}", account.unwrap_or_default(), self.address)
     }
 
     /// Changes how the network behaves, for connections old and new.
@@ -194,9 +175,7 @@ async fn carry(
     loop {
         let mode = rule.borrow_and_update().mode;
         if mode == Mode::Reset || (lost && mode != Mode::BlackHole) {
-            return Err(Down {
-                reset: mode == Mode::Reset,
-            });
+            return Err(Down { reset: mode == Mode::Reset });
         }
         let count = tokio::select! {
             count = read.read(&mut buffer) => count?,
@@ -244,9 +223,7 @@ async fn deliver(
                 rule.changed().await?;
                 continue;
             }
-            Mode::Cut {
-                toward: counted, ..
-            } if counted == toward => {
+            Mode::Cut { toward: counted, .. } if counted == toward => {
                 spend(piece, write, &now.allowance).await?;
                 return Ok(Delivery::Passed);
             }

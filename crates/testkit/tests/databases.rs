@@ -22,11 +22,7 @@ async fn connect(url: &str) -> Result<(Client, JoinSet<Result<(), Error>>), Erro
 }
 
 async fn count(client: &Client) -> i64 {
-    client
-        .query_typed("SELECT count(*) FROM hay", &[])
-        .await
-        .unwrap()[0]
-        .get(0)
+    client.query_typed("SELECT count(*) FROM hay", &[]).await.unwrap()[0].get(0)
 }
 
 #[tokio::test]
@@ -74,12 +70,8 @@ async fn deadlocks_are_counted() {
     let (one, _tasks) = connect(&database.url()).await.unwrap();
     let (two, _tasks) = connect(&database.url()).await.unwrap();
     let lock = |id| format!("SELECT 1 FROM hay WHERE id = {id} FOR UPDATE");
-    one.batch_execute(&format!("BEGIN; {}", lock(1)))
-        .await
-        .unwrap();
-    two.batch_execute(&format!("BEGIN; {}", lock(2)))
-        .await
-        .unwrap();
+    one.batch_execute(&format!("BEGIN; {}", lock(1))).await.unwrap();
+    two.batch_execute(&format!("BEGIN; {}", lock(2))).await.unwrap();
     let (to_two, to_one) = (lock(2), lock(1));
     let (a, b) = tokio::join!(
         async {

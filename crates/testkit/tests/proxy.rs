@@ -65,10 +65,7 @@ async fn stalled_bytes_pass_later() {
 async fn a_cut_lets_its_allowance_pass() {
     let (proxy, _server) = echo().await;
     let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
-    proxy.set(Mode::Cut {
-        toward: Toward::Client,
-        after: 5,
-    });
+    proxy.set(Mode::Cut { toward: Toward::Client, after: 5 });
     stream.write_all(b"hay and straw").await.unwrap();
     let mut got = Vec::new();
     let _ = stream.read_to_end(&mut got).await;

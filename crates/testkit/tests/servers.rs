@@ -36,11 +36,7 @@ fn a_dropped_cluster_leaves_nothing() {
     if !has_programs() {
         return;
     }
-    let cluster = Cluster::start(&Options {
-        durable: true,
-        ..Options::default()
-    })
-    .unwrap();
+    let cluster = Cluster::start(&Options { durable: true, ..Options::default() }).unwrap();
     let pooler = Pooler::start(&cluster).unwrap();
     let (port, folder) = (cluster.port(), cluster.folder().to_path_buf());
     assert!(answers(port));
@@ -57,11 +53,7 @@ fn a_setting_that_does_not_exist_is_reported_with_the_log() {
         return;
     }
     let settings = vec![("no_such_setting".to_owned(), "1".to_owned())];
-    let failure = Cluster::start(&Options {
-        settings,
-        ..Options::default()
-    })
-    .unwrap_err();
+    let failure = Cluster::start(&Options { settings, ..Options::default() }).unwrap_err();
     assert!(failure.to_string().contains("no_such_setting"), "{failure}");
 }
 
@@ -89,21 +81,14 @@ fn a_killed_owner_leaves_nothing() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut lines = BufReader::new(owner.stdout.take().unwrap())
-        .lines()
-        .map(Result::unwrap);
-    let said = lines
-        .find(|line| line.starts_with("owner "))
-        .expect("the owner says where it is");
+    let mut lines = BufReader::new(owner.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let said = lines.find(|line| line.starts_with("owner ")).expect("the owner says where it is");
     let words: Vec<&str> = said.splitn(3, ' ').collect();
     let (port, folder) = (words[1].parse().unwrap(), PathBuf::from(words[2]));
     assert!(answers(port));
     owner.kill().unwrap();
     owner.wait().unwrap();
-    assert!(
-        gone_within(Duration::from_secs(30), port, &folder),
-        "{said}"
-    );
+    assert!(gone_within(Duration::from_secs(30), port, &folder), "{said}");
 }
 
 fn gone_within(limit: Duration, port: u16, folder: &Path) -> bool {

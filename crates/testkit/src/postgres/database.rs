@@ -67,20 +67,12 @@ impl Database {
         // Somebody may be looking at the template for a moment, an autovacuum worker for one.
         while let Err(error) = admin.batch_execute(&statement).await {
             let busy = error.code() == Some(&SqlState::OBJECT_IN_USE);
-            assert!(
-                busy && tries < CLONE_TRIES_MAX,
-                "could not clone {template}: {error:?}"
-            );
+            assert!(busy && tries < CLONE_TRIES_MAX, "could not clone {template}: {error:?}");
             tries += 1;
             sleep(Duration::from_millis(POLL_MS)).await;
         }
         let pooler = env::var(POOLER_URL).ok().filter(|url| !url.is_empty());
-        Self {
-            name,
-            server,
-            pooler,
-            dropped: false,
-        }
+        Self { name, server, pooler, dropped: false }
     }
 
     /// Its name on the server.
@@ -95,9 +87,7 @@ impl Database {
 
     /// Its address through the transaction pooler, where there is one.
     pub fn pooler_url(&self) -> Option<String> {
-        self.pooler
-            .as_deref()
-            .map(|pooler| with_database(pooler, &self.name))
+        self.pooler.as_deref().map(|pooler| with_database(pooler, &self.name))
     }
 
     /// How many deadlocks the server has broken in this database.
@@ -112,9 +102,7 @@ impl Database {
         end_sessions(&admin, &self.name).await;
         let statement = "SELECT deadlocks FROM pg_stat_database WHERE datname = $1";
         let row = admin.query_one(statement, &[&self.name]).await;
-        let count: i64 = row
-            .expect("the server keeps statistics for its databases")
-            .get(0);
+        let count: i64 = row.expect("the server keeps statistics for its databases").get(0);
         u64::try_from(count).expect("a count is not negative")
     }
 
@@ -126,10 +114,7 @@ impl Database {
         self.dropped = true;
         let admin = connect(&self.server).await;
         let statement = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
-        admin
-            .batch_execute(&statement)
-            .await
-            .expect("a test's own database can be dropped");
+        admin.batch_execute(&statement).await.expect("a test's own database can be dropped");
     }
 }
 
@@ -142,10 +127,8 @@ impl Drop for Database {
         let statement = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
         // A runtime of its own: the test's may be shutting down around us.
         let worker = thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .ok()?;
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
             runtime.block_on(async {
                 let admin = try_connect(&server).await.ok()?;
                 admin.batch_execute(&statement).await.ok()
@@ -189,10 +172,7 @@ where
         return name;
     }
     let lock = "SELECT pg_advisory_lock($1)";
-    admin
-        .execute(lock, &[&TEMPLATE_LOCK])
-        .await
-        .expect("an advisory lock is granted");
+    admin.execute(lock, &[&TEMPLATE_LOCK]).await.expect("an advisory lock is granted");
     if !is_template(admin, &name).await {
         remove_leftovers(admin, &family).await;
         run(admin, &format!("CREATE DATABASE {name} TEMPLATE template0")).await;
@@ -200,17 +180,11 @@ where
             .await
             .unwrap_or_else(|error| panic!("could not migrate the template database: {error:?}"));
         end_sessions(admin, &name).await;
-        run(
-            admin,
-            &format!("ALTER DATABASE {name} IS_TEMPLATE true ALLOW_CONNECTIONS false"),
-        )
-        .await;
+        run(admin, &format!("ALTER DATABASE {name} IS_TEMPLATE true ALLOW_CONNECTIONS false"))
+            .await;
     }
     let unlock = "SELECT pg_advisory_unlock($1)";
-    admin
-        .execute(unlock, &[&TEMPLATE_LOCK])
-        .await
-        .expect("the lock is ours to give back");
+    admin.execute(unlock, &[&TEMPLATE_LOCK]).await.expect("the lock is ours to give back");
     name
 }
 
@@ -229,10 +203,7 @@ async fn is_template(admin: &Client, name: &str) -> bool {
 async fn remove_leftovers(admin: &Client, family: &str) {
     let statement =
         "SELECT datname, datistemplate FROM pg_database WHERE datname LIKE 'windrow\\_%'";
-    let rows = admin
-        .query(statement, &[])
-        .await
-        .expect("the list of databases can be read");
+    let rows = admin.query(statement, &[]).await.expect("the list of databases can be read");
     for row in rows {
         let (name, is_template): (String, bool) = (row.get(0), row.get(1));
         if !name.starts_with(family) && !is_old_clone(&name, unix_secs()) {
@@ -240,13 +211,9 @@ async fn remove_leftovers(admin: &Client, family: &str) {
         }
         // A failure leaves it for the next time.
         if is_template {
-            let _ = admin
-                .batch_execute(&format!("ALTER DATABASE {name} IS_TEMPLATE false"))
-                .await;
+            let _ = admin.batch_execute(&format!("ALTER DATABASE {name} IS_TEMPLATE false")).await;
         }
-        let _ = admin
-            .batch_execute(&format!("DROP DATABASE IF EXISTS {name}"))
-            .await;
+        let _ = admin.batch_execute(&format!("DROP DATABASE IF EXISTS {name}")).await;
     }
 }
 
@@ -270,10 +237,7 @@ fn template_name() -> (String, String) {
     let program = env::current_exe().expect("a test program knows its own path");
     let built = fs::metadata(&program).and_then(|meta| Ok((meta.len(), meta.modified()?)));
     let family = format!("windrow_template_{:016x}_", hash(&program));
-    let name = format!(
-        "{family}{:016x}",
-        hash(&built.expect("a program's file can be looked at"))
-    );
+    let name = format!("{family}{:016x}", hash(&built.expect("a program's file can be looked at")));
     (family, name)
 }
 
@@ -288,17 +252,11 @@ const CLONE_PREFIX: &str = "windrow_test_";
 fn clone_name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!(
-        "{CLONE_PREFIX}{}_{}_{number}",
-        unix_secs(),
-        std::process::id()
-    )
+    format!("{CLONE_PREFIX}{}_{}_{number}", unix_secs(), std::process::id())
 }
 
 fn is_old_clone(name: &str, now: u64) -> bool {
-    let made = name
-        .strip_prefix(CLONE_PREFIX)
-        .and_then(|rest| rest.split('_').next());
+    let made = name.strip_prefix(CLONE_PREFIX).and_then(|rest| rest.split('_').next());
     let made = made.and_then(|secs| secs.parse::<u64>().ok());
     made.is_some_and(|made| made + LEFTOVER_SECS_MIN < now)
 }
@@ -329,14 +287,8 @@ mod tests {
         let cases = [
             ("postgres://me@h:1/a", "postgres://me@h:1/b"),
             ("postgres://me@h:1", "postgres://me@h:1/b"),
-            (
-                "postgres://me@h/a?connect_timeout=3",
-                "postgres://me@h/b?connect_timeout=3",
-            ),
-            (
-                "host=h user=me dbname=a",
-                "host=h user=me dbname=a dbname=b",
-            ),
+            ("postgres://me@h/a?connect_timeout=3", "postgres://me@h/b?connect_timeout=3"),
+            ("host=h user=me dbname=a", "host=h user=me dbname=a dbname=b"),
         ];
         for (url, wanted) in cases {
             assert_eq!(with_database(url, "b"), wanted);
@@ -347,14 +299,8 @@ mod tests {
 
     #[test]
     fn only_old_clones_are_leftovers() {
-        assert!(is_old_clone(
-            "windrow_test_1000_7_0",
-            1000 + LEFTOVER_SECS_MIN + 1
-        ));
-        assert!(!is_old_clone(
-            "windrow_test_1000_7_0",
-            1000 + LEFTOVER_SECS_MIN
-        ));
+        assert!(is_old_clone("windrow_test_1000_7_0", 1000 + LEFTOVER_SECS_MIN + 1));
+        assert!(!is_old_clone("windrow_test_1000_7_0", 1000 + LEFTOVER_SECS_MIN));
         assert!(!is_old_clone("windrow_template_1000", u64::MAX));
         assert!(!is_old_clone("customers", u64::MAX));
     }

@@ -40,12 +40,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            durable: false,
-            connections_max: 300,
-            programs: None,
-            settings: Vec::new(),
-        }
+        Self { durable: false, connections_max: 300, programs: None, settings: Vec::new() }
     }
 }
 
@@ -113,18 +108,12 @@ fn initdb(home: &mut Home, programs: &Path, options: &Options) -> Result<(), Fai
     if !options.durable {
         command.arg("--no-sync");
     }
-    let output = home
-        .run(command)
-        .map_err(Failure::while_doing("run initdb"))?;
+    let output = home.run(command).map_err(Failure::while_doing("run initdb"))?;
     if output.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(Failure::new(format!(
-        "initdb ended with {}: {}",
-        output.status,
-        said.trim()
-    )))
+    Err(Failure::new(format!("initdb ended with {}: {}", output.status, said.trim())))
 }
 
 fn settings(options: &Options, port: u16, sockets: &Path) -> Vec<(String, String)> {
@@ -141,9 +130,7 @@ fn settings(options: &Options, port: u16, sockets: &Path) -> Vec<(String, String
             settings.push((name, "off".to_owned()));
         }
     }
-    let own = settings
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value));
+    let own = settings.into_iter().map(|(name, value)| (name.to_owned(), value));
     own.chain(options.settings.iter().cloned()).collect()
 }
 
@@ -151,7 +138,5 @@ fn settings(options: &Options, port: u16, sockets: &Path) -> Vec<(String, String
 fn is_ready(pid_file: &Path) -> bool {
     const STATUS_LINE: usize = 7;
     let text = fs::read_to_string(pid_file).unwrap_or_default();
-    text.lines()
-        .nth(STATUS_LINE)
-        .is_some_and(|status| status.trim() == "ready")
+    text.lines().nth(STATUS_LINE).is_some_and(|status| status.trim() == "ready")
 }
