@@ -31,7 +31,8 @@ pub(crate) fn target() -> Target {
 
 /// A request of about 300 bytes.
 pub(crate) fn line_text(line: u64) -> String {
-    let filler = "the quick brown fox jumps over the lazy dog and then rests a while in the warm hay";
+    let filler =
+        "the quick brown fox jumps over the lazy dog and then rests a while in the warm hay";
     format!(
         "{{\"custom_id\":\"request-{line:09}\",\"method\":\"POST\",\"url\":\"/v1/chat/completions\",\
          \"body\":{{\"model\":\"echo\",\"max_tokens\":64,\"messages\":[{{\"role\":\"user\",\
@@ -124,7 +125,11 @@ pub(crate) enum Until {
 
 /// Turn after turn on several connections, nothing executed between. Gives lines a second, over
 /// `window` at the end when one is given.
-pub(crate) async fn drain(store: &Arc<dyn Store>, until: Until, window: Option<Duration>) -> Result<f64> {
+pub(crate) async fn drain(
+    store: &Arc<dyn Store>,
+    until: Until,
+    window: Option<Duration>,
+) -> Result<f64> {
     let done = Arc::new(AtomicU64::new(0));
     let started = Instant::now();
     let mut workers = tokio::task::JoinSet::new();

@@ -1,69 +1,200 @@
-//! scratch
+//! What the engine costs next to the bare database.
+//!
+//! Holds throughout: every figure is a ratio of two things measured interleaved in the same run, so
+//! that a slow or noisy machine slows both. `cargo xtask bench` starts the database and runs this.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a bench reads the clock, and runs tasks of its own"
+)]
+
+mod bed;
+mod figures;
 mod load;
-use std::sync::Arc;
-use std::time::{Duration,Instant};
+mod postgres;
+mod report;
+mod sqlite;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::{Parser, ValueEnum};
 use windrow_store::Store;
-use windrow_store_postgres::{Options, PostgresStore};
+use windrow_store_postgres::PostgresStore;
+use windrow_store_sqlite::SqliteStore;
+
+use bed::Bed;
+use figures::Size;
+use postgres::PostgresBed;
+use report::Figure;
+use sqlite::SqliteBed;
+
+#[derive(Parser)]
+enum Command {
+    /// Measures and prints a table.
+    Run(Run),
+    /// Ingests one file and prints the peak memory of this process, in MiB.
+    IngestOne {
+        #[arg(long)]
+        database: String,
+        file: PathBuf,
+    },
+}
+
+#[derive(clap::Args)]
+struct Run {
+    /// An empty PostgreSQL database; without it only SQLite is measured.
+    #[arg(long)]
+    database: Option<String>,
+    /// `small` shows that everything runs; only `full` is judged.
+    #[arg(long, value_enum, default_value_t = Scale::Full)]
+    size: Scale,
+    /// Only figures whose name and store contain this text.
+    #[arg(long, default_value = "")]
+    only: String,
+    /// Where to write the figures as JSON.
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Scale {
+    Full,
+    Small,
+}
+
+impl Scale {
+    fn size(self) -> Size {
+        match self {
+            Scale::Full => Size {
+                lines: 1_000_000,
+                samples: 1000,
+                open: 1000,
+                rounds: 5,
+                drained: 500_000,
+                held: (Duration::from_secs(80), Duration::from_secs(15)),
+                watched: 1_000_000_000,
+            },
+            Scale::Small => Size {
+                lines: 40_000,
+                samples: 20,
+                open: 20,
+                rounds: 1,
+                drained: 20_000,
+                held: (Duration::from_secs(2), Duration::from_secs(1)),
+                watched: 10_000_000,
+            },
+        }
+    }
+}
+
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
-    let url = std::env::var("URL")?;
-    let n: u64 = std::env::var("N").unwrap_or("200000".into()).parse()?;
-    let pg = PostgresStore::connect(Options { pool_max: 8, ..Options::new(url.clone()) }).await?;
-    pg.migrate().await?;
-    let store: Arc<dyn Store> = Arc::new(pg);
-    let t = Instant::now();
-    let f = load::file(&*store, n).await?;
-    println!("file {:?}", t.elapsed());
-    if let Ok(secs) = std::env::var("SECS") {
-        let secs: u64 = secs.parse()?;
-        let r = load::drain(&store, load::Until::Time(Duration::from_secs(secs)), Some(Duration::from_secs(10))).await;
-        println!("none {r:?}");
-        let b = load::batch(&*store, f).await?;
-        let r = load::drain(&store, load::Until::Time(Duration::from_secs(secs)), Some(Duration::from_secs(5))).await?;
-        println!("drain tail {r:.0}/s");
-        let _ = b;
+async fn main() -> Result<ExitCode> {
+    match Command::parse() {
+        Command::Run(run) => measure(run).await,
+        Command::IngestOne { database, file } => ingest_one(&database, &file).await,
+    }
+}
+
+/// The figures of a run, printed as they come.
+struct Table {
+    only: String,
+    figures: Vec<Figure>,
+}
+
+impl Table {
+    fn wants(&self, store: &str, name: &str) -> bool {
+        format!("{store} {name}").contains(&self.only)
+    }
+
+    fn add(&mut self, figure: Figure) {
+        report::print(&figure);
+        self.figures.push(figure);
+    }
+}
+
+async fn measure(run: Run) -> Result<ExitCode> {
+    let size = run.size.size();
+    let mut table = Table { only: run.only, figures: Vec::new() };
+    report::print_head();
+    let sqlite = SqliteBed::open().await?;
+    both(&sqlite, size, &mut table).await?;
+    if let Some(url) = &run.database {
+        let postgres = PostgresBed::open(url).await?;
+        both(&postgres, size, &mut table).await?;
+        if table.wants("postgres", "snapshot") {
+            table.add(figures::snapshot(&postgres, size).await?);
+        }
+        if table.wants("postgres", "memory") {
+            postgres.empty().await?;
+            table.add(figures::memory("postgres", url, size)?);
+        }
+    }
+    if table.wants("sqlite", "memory") {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("memory.db");
+        let path = path.to_str().context("the temporary folder has a plain name")?;
+        table.add(figures::memory("sqlite", path, size)?);
+    }
+    if let Some(path) = run.json {
+        std::fs::write(path, serde_json::to_vec_pretty(&table.figures)?)?;
+    }
+    let missed: Vec<_> = table.figures.iter().filter(|figure| !figure.holds()).collect();
+    if run.size == Scale::Small {
+        println!("small sizes show that everything runs; their figures are not judged");
+        return Ok(ExitCode::SUCCESS);
+    }
+    for figure in &missed {
+        eprintln!("missed: {} on {}: {:.2}", figure.name, figure.store, figure.ratio);
+    }
+    Ok(if missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The figures that both stores have.
+async fn both(bed: &dyn Bed, size: Size, table: &mut Table) -> Result<()> {
+    let name = bed.name();
+    if table.wants(name, "drain") {
+        table.add(figures::draining(bed, size).await?);
+        bed.empty().await?;
+    }
+    if table.wants(name, "ingest") {
+        table.add(figures::ingesting(bed, size).await?);
+        bed.empty().await?;
+    }
+    if !["create", "claim", "status", "crowd"].iter().any(|figure| table.wants(name, figure)) {
         return Ok(());
     }
-    for _ in 0..3 {
-        let b = load::batch(&*store, f).await?;
-        let r = load::drain(&store, load::Until::Lines(n), None).await?;
-        load::audit(&*store, b).await?;
-        let st = store.batch(&windrow_store::Scope::All, b).await?;
-        println!("drain {r:.0}/s {:?} {:?}", st.state, st.counts);
-        let p = plain(&url, n).await?;
-        println!("plain {p:.0}/s ratio {:.2}", r/p);
+    let store = bed.store();
+    let large = load::file(&*store, size.lines).await?;
+    let small = load::file(&*store, 1000).await?;
+    if table.wants(name, "create") {
+        table.add(figures::create(bed, size, large, small).await?);
     }
-    Ok(())
+    if table.wants(name, "claim") {
+        table.add(figures::claim_position(bed, size, large).await?);
+    }
+    if table.wants(name, "crowd") {
+        table.add(figures::claim_crowded(bed, size, large).await?);
+    }
+    if table.wants(name, "status") {
+        table.add(figures::status(bed, size, large, small).await?);
+    }
+    bed.empty().await
 }
-async fn plain(url: &str, n: u64) -> anyhow::Result<f64> {
-    let mut clients = vec![];
-    for _ in 0..4 {
-        let (c, conn) = tokio_postgres::connect(url, tokio_postgres::NoTls).await?;
-        tokio::spawn(conn);
-        clients.push(c);
-    }
-    clients[0].batch_execute("DROP TABLE IF EXISTS plain; CREATE TABLE plain (LIKE windrow.results INCLUDING STORAGE, PRIMARY KEY (batch_id, line))").await?;
-    let id = uuid::Uuid::now_v7();
-    let next = Arc::new(std::sync::atomic::AtomicI64::new(0));
-    let t = Instant::now();
-    let mut set = tokio::task::JoinSet::new();
-    for c in clients {
-        let next = next.clone();
-        set.spawn(async move {
-            let st = c.prepare("INSERT INTO plain (batch_id, line, seq, created_at, lane, status, attempts, generation, http_status, custom_id, error_code, error, response, shaped, normalised) SELECT $1, l, s, now(), 0, st, a, 0, h, c, ec, e, r, sh, no FROM unnest($2::bigint[], $3::bigint[], $4::smallint[], $5::int[], $6::smallint[], $7::text[], $8::text[], $9::text[], $10::bytea[], $11::text[], $12::text[]) u(l,s,st,a,h,c,ec,e,r,sh,no)").await.unwrap();
-            let resp = load::response();
-            loop {
-                let first = next.fetch_add(500, std::sync::atomic::Ordering::Relaxed);
-                if first as u64 >= n { break; }
-                let lines: Vec<i64> = (first+1..=first+500).collect();
-                let st16 = vec![0i16; 500]; let a = vec![1i32;500]; let h = vec![Some(200i16);500];
-                let cu: Vec<String> = lines.iter().map(|l| format!("request-{l:09}")).collect();
-                let nn: Vec<Option<&str>> = vec![None;500];
-                let r: Vec<&[u8]> = vec![&resp[..];500];
-                c.execute(&st, &[&id, &lines, &lines, &st16, &a, &h, &cu, &nn, &nn, &r, &nn, &nn]).await.unwrap();
-            }
-        });
-    }
-    while let Some(r) = set.join_next().await { r?; }
-    Ok(n as f64 / t.elapsed().as_secs_f64())
+
+async fn ingest_one(database: &str, file: &std::path::Path) -> Result<ExitCode> {
+    let store: Box<dyn Store> = if database.contains("://") {
+        let options = windrow_store_postgres::Options::new(database);
+        Box::new(PostgresStore::connect(options).await?)
+    } else {
+        Box::new(SqliteStore::open(windrow_store_sqlite::Options::file(database)).await?)
+    };
+    figures::ingest_file(&*store, file).await?;
+    let status = std::fs::read_to_string("/proc/self/status").context("reading the peak memory")?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = peak.and_then(|text| text.trim().strip_suffix(" kB")).context("VmHWM")?;
+    println!("{:.1}", kib.trim().parse::<f64>()? / 1024.0);
+    Ok(ExitCode::SUCCESS)
 }
