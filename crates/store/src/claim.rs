@@ -71,11 +71,7 @@ pub trait Claim: Record {
         instance: InstanceId,
         request: Request,
     ) -> Result<Option<Tranche>> {
-        let turn = Turn {
-            instance,
-            outcomes: Vec::new(),
-            claim: Some(request),
-        };
+        let turn = Turn { instance, outcomes: Vec::new(), claim: Some(request) };
         Ok(self.turn(turn).await?.claimed)
     }
 

@@ -87,12 +87,7 @@ impl Kind {
 impl Error {
     /// An error without a deeper cause.
     pub fn new(kind: Kind, verb: &'static str, subject: impl fmt::Display) -> Self {
-        Self {
-            kind,
-            verb,
-            subject: subject.to_string(),
-            source: None,
-        }
+        Self { kind, verb, subject: subject.to_string(), source: None }
     }
 
     /// The same error with its cause.
@@ -115,20 +110,12 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "could not {} {}: {}",
-            self.verb,
-            self.subject,
-            self.kind.as_str()
-        )
+        write!(f, "could not {} {}: {}", self.verb, self.subject, self.kind.as_str())
     }
 }
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.source
-            .as_ref()
-            .map(|cause| cause.as_ref() as &(dyn StdError + 'static))
+        self.source.as_ref().map(|cause| cause.as_ref() as &(dyn StdError + 'static))
     }
 }

@@ -47,12 +47,7 @@ impl Rows {
     /// Whether these are the finished lines of the counts.
     pub fn equal(&self, counts: &Counts) -> bool {
         (self.completed, self.failed, self.not_found, self.skipped)
-            == (
-                counts.completed,
-                counts.failed,
-                counts.not_found,
-                counts.skipped,
-            )
+            == (counts.completed, counts.failed, counts.not_found, counts.skipped)
     }
 }
 

@@ -81,22 +81,12 @@ impl Chunk {
         }
         let last = self.lines.last().map_or(0, |line| line.raw.len() as u64);
         if self.bytes() - last > CHUNK_BYTES_MAX as u64 {
-            return Err(format!(
-                "raw: a chunk has at most {CHUNK_BYTES_MAX} bytes and one line"
-            ));
+            return Err(format!("raw: a chunk has at most {CHUNK_BYTES_MAX} bytes and one line"));
         }
-        if self
-            .lanes
-            .iter()
-            .any(|new| usize::from(new.lane) >= LANES_MAX)
-        {
+        if self.lanes.iter().any(|new| usize::from(new.lane) >= LANES_MAX) {
             return Err(format!("lanes: a file has at most {LANES_MAX} lanes"));
         }
-        if self
-            .lanes
-            .windows(2)
-            .any(|pair| pair[1].lane != pair[0].lane + 1)
-        {
+        if self.lanes.windows(2).any(|pair| pair[1].lane != pair[0].lane + 1) {
             return Err("lanes: new lanes are named densely and once".to_owned());
         }
         self.spans().map_err(|lane| match lane {
@@ -110,11 +100,7 @@ impl Chunk {
     pub fn spans(&self) -> Result<Vec<Span>, Option<LaneNo>> {
         let mut spans = std::collections::BTreeMap::<Option<LaneNo>, Span>::new();
         for line in &self.lines {
-            let fresh = Span {
-                lane: line.lane,
-                first: line.seq,
-                count: 0,
-            };
+            let fresh = Span { lane: line.lane, first: line.seq, count: 0 };
             let span = spans.entry(line.lane).or_insert(fresh);
             if line.seq != span.first + span.count {
                 return Err(line.lane);
@@ -174,12 +160,8 @@ pub enum FileState {
 
 impl FileState {
     /// Every state there is.
-    pub const ALL: [FileState; 4] = [
-        FileState::Open,
-        FileState::Sealed,
-        FileState::Invalid,
-        FileState::Dropped,
-    ];
+    pub const ALL: [FileState; 4] =
+        [FileState::Open, FileState::Sealed, FileState::Invalid, FileState::Dropped];
 
     /// The word that databases store.
     pub fn as_str(self) -> &'static str {
@@ -196,9 +178,7 @@ impl std::str::FromStr for FileState {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Self, String> {
-        let found = FileState::ALL
-            .into_iter()
-            .find(|state| state.as_str() == word);
+        let found = FileState::ALL.into_iter().find(|state| state.as_str() == word);
         found.ok_or_else(|| format!("{word:?} is not a file state"))
     }
 }

@@ -97,12 +97,7 @@ pub struct Outcomes {
 impl Outcomes {
     /// No outcomes yet for that lease.
     pub fn of(held: Held) -> Self {
-        Self {
-            held,
-            finished: Vec::new(),
-            again: Vec::new(),
-            released: LineSet::new(),
-        }
+        Self { held, finished: Vec::new(), again: Vec::new(), released: LineSet::new() }
     }
 }
 
@@ -155,12 +150,7 @@ pub trait Record {
 
     /// A turn without a claim.
     async fn record(&self, instance: InstanceId, outcomes: Vec<Outcomes>) -> Result<Reply> {
-        self.turn(Turn {
-            instance,
-            outcomes,
-            claim: None,
-        })
-        .await
+        self.turn(Turn { instance, outcomes, claim: None }).await
     }
 }
 
@@ -208,16 +198,8 @@ impl Plan<'_> {
 pub fn plan<'a>(outcomes: &'a Outcomes, outstanding: &LineSet) -> Result<Plan<'a>> {
     let named = named_lines(outcomes)?;
     let known = |seq: &u64| outstanding.contains(*seq);
-    let finished: Vec<_> = outcomes
-        .finished
-        .iter()
-        .filter(|line| known(&line.seq))
-        .collect();
-    let again: Vec<_> = outcomes
-        .again
-        .iter()
-        .filter(|line| known(&line.seq))
-        .collect();
+    let finished: Vec<_> = outcomes.finished.iter().filter(|line| known(&line.seq)).collect();
+    let again: Vec<_> = outcomes.again.iter().filter(|line| known(&line.seq)).collect();
     let mut statuses = [0; 4];
     for line in &finished {
         statuses[usize::try_from(line.status.code()).expect("codes are small")] += 1;
@@ -249,27 +231,16 @@ fn named_lines(outcomes: &Outcomes) -> Result<LineSet> {
 fn backs(again: &[&Again], released: &LineSet) -> Vec<Back> {
     let mut buckets = std::collections::BTreeMap::<Timestamp, Vec<u64>>::new();
     for line in again {
-        buckets
-            .entry(bucket(line.not_before))
-            .or_default()
-            .push(line.seq);
+        buckets.entry(bucket(line.not_before)).or_default().push(line.seq);
     }
-    let tried = buckets
-        .into_iter()
-        .map(|(at, seqs)| (true, Some(at), seqs.into_iter().collect()));
+    let tried = buckets.into_iter().map(|(at, seqs)| (true, Some(at), seqs.into_iter().collect()));
     let untried = (!released.is_empty()).then(|| (false, None, released.clone()));
     tried
         .chain(untried)
-        .flat_map(
-            |(tried, not_before, lines): (bool, Option<Timestamp>, LineSet)| {
-                let parts = lines.split_text(TEXT_BYTES_MAX);
-                parts.into_iter().map(move |lines| Back {
-                    tried,
-                    not_before,
-                    lines,
-                })
-            },
-        )
+        .flat_map(|(tried, not_before, lines): (bool, Option<Timestamp>, LineSet)| {
+            let parts = lines.split_text(TEXT_BYTES_MAX);
+            parts.into_iter().map(move |lines| Back { tried, not_before, lines })
+        })
         .collect()
 }
 

@@ -40,14 +40,9 @@ impl BatchAudit {
         let done = self.lanes.iter().all(|lane| lane.phase == Phase::Done);
         let settled = !self.state.is_running();
         if done != settled && self.state != State::Failed {
-            return Err(format!(
-                "batch is {} but its lanes done: {done}",
-                self.state
-            ));
+            return Err(format!("batch is {} but its lanes done: {done}", self.state));
         }
-        self.lanes
-            .iter()
-            .try_for_each(|lane| self.check_phase(lane))
+        self.lanes.iter().try_for_each(|lane| self.check_phase(lane))
     }
 
     /// A lane's phase follows from the batch's state, and a done lane leaves nothing behind that
@@ -57,10 +52,7 @@ impl BatchAudit {
         if lane.phase != Phase::Done {
             return match Phase::of(state) == lane.phase {
                 true => Ok(()),
-                false => Err(format!(
-                    "lane {no}: {:?} in a batch that is {state}",
-                    lane.phase
-                )),
+                false => Err(format!("lane {no}: {:?} in a batch that is {state}", lane.phase)),
             };
         }
         let stopped = match state {
@@ -69,10 +61,7 @@ impl BatchAudit {
             State::InProgress | State::Paused | State::Completed | State::Failed => false,
         };
         if lane.counts.leased > 0 || (lane.counts.unfinished() > 0 && !stopped) {
-            return Err(format!(
-                "lane {no}: done in a batch that is {state}, {:?}",
-                lane.counts
-            ));
+            return Err(format!("lane {no}: done in a batch that is {state}, {:?}", lane.counts));
         }
         Ok(())
     }
@@ -128,10 +117,7 @@ impl LaneAudit {
             }
         }
         if self.counts.is_done(self.phase) != (self.phase == Phase::Done) {
-            return Err(format!(
-                "lane {}: {:?} with {:?}",
-                self.lane, self.phase, self.counts
-            ));
+            return Err(format!("lane {}: {:?} with {:?}", self.lane, self.phase, self.counts));
         }
         Ok(())
     }

@@ -25,10 +25,7 @@ impl Binding {
 
     fn check(&self, payload: &[u8]) -> [u8; CHECK_BYTES] {
         let mut hasher = blake3::Hasher::new_derive_key("windrow 2026 page cursor");
-        hasher
-            .update(self.0.as_bytes())
-            .update(&[0])
-            .update(payload);
+        hasher.update(self.0.as_bytes()).update(&[0]).update(payload);
         let mut check = [0; CHECK_BYTES];
         check.copy_from_slice(&hasher.finalize().as_bytes()[..CHECK_BYTES]);
         check
@@ -56,17 +53,11 @@ impl Cursor {
         if text.len() > TEXT_BYTES_MAX {
             return Err(bad("it is too long"));
         }
-        let bytes = URL_SAFE_NO_PAD
-            .decode(text)
-            .map_err(|_| bad("it is not base64"))?;
-        let payload = bytes
-            .get(CHECK_BYTES..)
-            .ok_or_else(|| bad("it is too short"))?;
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| bad("it is not base64"))?;
+        let payload = bytes.get(CHECK_BYTES..).ok_or_else(|| bad("it is too short"))?;
         if bytes[..CHECK_BYTES] != binding.check(payload) {
             return Err(bad("it was changed, or belongs to another query"));
         }
-        serde_json::from_slice(payload)
-            .map(Some)
-            .map_err(|_| bad("it holds no key"))
+        serde_json::from_slice(payload).map(Some).map_err(|_| bad("it holds no key"))
     }
 }

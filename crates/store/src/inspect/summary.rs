@@ -33,17 +33,10 @@ impl Summary {
         let prefix = &prefix[..prefix.len().min(SUMMARY_PREFIX_BYTES)];
         // A number at the very end may go on beyond the cut: half a number is a wrong number.
         let number = |byte: &u8| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-');
-        let end = prefix
-            .iter()
-            .rposition(|byte| !number(byte))
-            .map_or(0, |last| last + 1);
+        let end = prefix.iter().rposition(|byte| !number(byte)).map_or(0, |last| last + 1);
         let mut json = serde_json::Deserializer::from_slice(&prefix[..end]);
         // A cut line ends in an error; what was read before it stands.
-        let _ = Fields {
-            into: &mut summary,
-            in_body: false,
-        }
-        .deserialize(&mut json);
+        let _ = Fields { into: &mut summary, in_body: false }.deserialize(&mut json);
         summary
     }
 
@@ -83,10 +76,7 @@ impl<'de> Visitor<'de> for Fields<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<String>()? {
             if key == "body" && !self.in_body {
-                map.next_value_seed(Fields {
-                    into: &mut *self.into,
-                    in_body: true,
-                })?;
+                map.next_value_seed(Fields { into: &mut *self.into, in_body: true })?;
             } else if let Some(slot) = self.into.slot(&key, self.in_body) {
                 map.next_value_seed(Word(slot))?;
             } else {

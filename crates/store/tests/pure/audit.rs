@@ -35,12 +35,7 @@ fn done() -> LaneAudit {
     LaneAudit {
         phase: Phase::Done,
         cursor: 5,
-        counts: Counts {
-            total: 5,
-            completed: 4,
-            failed: 1,
-            ..Counts::default()
-        },
+        counts: Counts { total: 5, completed: 4, failed: 1, ..Counts::default() },
         returned: Vec::new(),
         leased: Vec::new(),
         finished: [set("0-3"), set("4"), set(""), set("")],
@@ -61,19 +56,9 @@ fn a_true_batch_passes() {
     batch(State::Completed, vec![done(), done()]).unwrap();
     batch(State::Finalizing(Ending::Completed), vec![done()]).unwrap();
     batch(State::Failed, Vec::new()).unwrap();
-    let stopping = LaneAudit {
-        phase: Phase::Stopping,
-        ..lane()
-    };
+    let stopping = LaneAudit { phase: Phase::Stopping, ..lane() };
     batch(State::Cancelling, vec![stopping, done()]).unwrap();
-    batch(
-        State::Paused,
-        vec![LaneAudit {
-            phase: Phase::Paused,
-            ..lane()
-        }],
-    )
-    .unwrap();
+    batch(State::Paused, vec![LaneAudit { phase: Phase::Paused, ..lane() }]).unwrap();
     let mut stopped = lane();
     stopped.phase = Phase::Done;
     stopped.counts.leased = 0;
@@ -89,18 +74,10 @@ fn each_kind_of_wrong_is_named() {
     let breaks: [(&str, Break); 14] = [
         ("does not add up", |lane| lane.counts.total += 1),
         ("does not add up", |lane| lane.counts.untouched -= 1),
-        ("0 is returned and elsewhere", |lane| {
-            lane.returned.push(set("0"))
-        }),
-        ("5 is leased and elsewhere", |lane| {
-            lane.leased.push(set("5"))
-        }),
-        ("11 is finished and elsewhere", |lane| {
-            lane.finished[0] = set("7-11")
-        }),
-        ("14 is finished and elsewhere", |lane| {
-            lane.finished[3] = set("13-14")
-        }),
+        ("0 is returned and elsewhere", |lane| lane.returned.push(set("0"))),
+        ("5 is leased and elsewhere", |lane| lane.leased.push(set("5"))),
+        ("11 is finished and elsewhere", |lane| lane.finished[0] = set("7-11")),
+        ("14 is finished and elsewhere", |lane| lane.finished[3] = set("13-14")),
         ("lost [6]", |lane| drop(lane.leased.pop())),
         ("lost [12]", |lane| lane.finished[2] = set("")),
         ("extra [20]", |lane| lane.leased.push(set("20"))),
@@ -132,84 +109,37 @@ fn each_kind_of_wrong_is_named() {
 
 #[test]
 fn a_lane_is_marked_done_exactly_when_it_is() {
-    assert!(
-        LaneAudit {
-            phase: Phase::Open,
-            ..done()
-        }
-        .check()
-        .is_err()
-    );
-    assert!(
-        LaneAudit {
-            phase: Phase::Paused,
-            ..done()
-        }
-        .check()
-        .is_err()
-    );
-    let mut stopping = LaneAudit {
-        phase: Phase::Stopping,
-        ..lane()
-    };
+    assert!(LaneAudit { phase: Phase::Open, ..done() }.check().is_err());
+    assert!(LaneAudit { phase: Phase::Paused, ..done() }.check().is_err());
+    let mut stopping = LaneAudit { phase: Phase::Stopping, ..lane() };
     stopping.check().unwrap();
     stopping.counts.leased = 0;
     stopping.counts.returned += 4;
     let leased = std::mem::take(&mut stopping.leased);
     stopping.returned.extend(leased);
-    assert!(
-        stopping.check().is_err(),
-        "nothing is leased, so it is done"
-    );
+    assert!(stopping.check().is_err(), "nothing is leased, so it is done");
 }
 
 #[test]
 fn a_batch_and_its_lanes_agree() {
-    assert!(
-        batch(State::InProgress, vec![done()]).is_err(),
-        "all lanes done, still running"
-    );
-    assert!(
-        batch(State::Completed, vec![done(), lane()]).is_err(),
-        "closed with an open lane"
-    );
+    assert!(batch(State::InProgress, vec![done()]).is_err(), "all lanes done, still running");
+    assert!(batch(State::Completed, vec![done(), lane()]).is_err(), "closed with an open lane");
     assert!(batch(State::Finalizing(Ending::Completed), vec![lane()]).is_err());
-    assert!(
-        batch(State::Paused, vec![lane()]).is_err(),
-        "a paused batch with an open lane"
-    );
+    assert!(batch(State::Paused, vec![lane()]).is_err(), "a paused batch with an open lane");
     assert!(batch(State::Cancelling, vec![lane()]).is_err());
-    let paused = LaneAudit {
-        phase: Phase::Paused,
-        ..lane()
-    };
-    assert!(
-        batch(State::InProgress, vec![paused]).is_err(),
-        "a paused lane nobody will resume"
-    );
+    let paused = LaneAudit { phase: Phase::Paused, ..lane() };
+    assert!(batch(State::InProgress, vec![paused]).is_err(), "a paused lane nobody will resume");
 }
 
 #[test]
 fn a_done_lane_holds_no_lease_and_leaves_lines_only_when_stopped() {
-    let held = LaneAudit {
-        phase: Phase::Done,
-        ..lane()
-    };
-    assert!(
-        batch(State::Cancelled, vec![held.clone()]).is_err(),
-        "done with leased lines"
-    );
+    let held = LaneAudit { phase: Phase::Done, ..lane() };
+    assert!(batch(State::Cancelled, vec![held.clone()]).is_err(), "done with leased lines");
     assert!(batch(State::Cancelling, vec![held]).is_err());
     let mut left = done();
     left.counts.total += 1;
     left.counts.untouched = 1;
     batch(State::Cancelled, vec![left.clone()]).unwrap();
-    assert!(
-        batch(State::Completed, vec![left.clone()]).is_err(),
-        "completed with lines left"
-    );
-    assert!(
-        batch(State::InProgress, vec![left, lane()]).is_err(),
-        "lines nobody will claim"
-    );
+    assert!(batch(State::Completed, vec![left.clone()]).is_err(), "completed with lines left");
+    assert!(batch(State::InProgress, vec![left, lane()]).is_err(), "lines nobody will claim");
 }

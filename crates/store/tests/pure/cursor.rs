@@ -54,14 +54,8 @@ proptest! {
 #[test]
 fn a_cursor_fits_only_the_query_it_was_made_for() {
     let owner = |name: &str| Scope::Owner(Owner::new(name).unwrap());
-    let query = FinishedQuery {
-        limit: 10,
-        ..FinishedQuery::default()
-    };
-    let other = FinishedQuery {
-        bodies: true,
-        ..query.clone()
-    };
+    let query = FinishedQuery { limit: 10, ..FinishedQuery::default() };
+    let other = FinishedQuery { bodies: true, ..query.clone() };
     let bindings = [
         Binding::new("finished", &Scope::All, &query),
         Binding::new("pending", &Scope::All, &query),
@@ -73,11 +67,7 @@ fn a_cursor_fits_only_the_query_it_was_made_for() {
         let text = Cursor::seal(sealed, &(1_u64, 2_u64));
         for (asked, binding) in bindings.iter().enumerate() {
             let opened = Cursor::open::<(u64, u64)>(binding, Some(&text));
-            assert_eq!(
-                opened.is_ok(),
-                made == asked,
-                "made for {made}, asked for {asked}"
-            );
+            assert_eq!(opened.is_ok(), made == asked, "made for {made}, asked for {asked}");
         }
     }
 }

@@ -30,8 +30,5 @@ fn the_text_names_verb_and_subject_and_the_cause_is_the_source() {
     assert_eq!(error.to_string(), "could not pause batch b-1: refused");
     assert_eq!(error.refused(), Some(refused));
     assert_eq!(error.source().unwrap().to_string(), refused.to_string());
-    assert_eq!(
-        Error::new(Kind::Busy, "turn", "x").because("why").refused(),
-        None
-    );
+    assert_eq!(Error::new(Kind::Busy, "turn", "x").because("why").refused(), None);
 }

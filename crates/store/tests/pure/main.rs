@@ -1,9 +1,6 @@
 //! The pure parts of the contract, which every backend leans on: one binary, so that it links once.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on should say where"
-)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod audit;
 mod cursor;

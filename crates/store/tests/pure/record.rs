@@ -15,14 +15,7 @@ fn at(ms: i64) -> Timestamp {
 
 fn again(seq: u64, ms: i64) -> Again {
     let (error_code, error) = ("http_503".to_owned(), "Busy.".to_owned());
-    Again {
-        seq,
-        line: seq + 1,
-        not_before: at(ms),
-        class: Class::Server,
-        error_code,
-        error,
-    }
+    Again { seq, line: seq + 1, not_before: at(ms), class: Class::Server, error_code, error }
 }
 
 fn finished(seq: u64, status: Status) -> Finished {
@@ -31,12 +24,7 @@ fn finished(seq: u64, status: Status) -> Finished {
 
 fn no_outcomes(outstanding: &LineSet) -> Outcomes {
     let (id, outstanding) = (LeaseId::new(), outstanding.clone());
-    Outcomes::of(Held {
-        id,
-        token: 1,
-        version: 0,
-        outstanding,
-    })
+    Outcomes::of(Held { id, token: 1, version: 0, outstanding })
 }
 
 /// What somebody says became of a line.
@@ -149,10 +137,7 @@ fn the_ends_of_time_have_buckets_too() {
     assert_eq!(bucket(at(0)), at(0));
     assert_eq!(bucket(at(1)), at(250));
     assert_eq!(bucket(at(250)), at(250));
-    assert_eq!(
-        bucket(at(250).checked_add(SignedDuration::from_nanos(1)).unwrap()),
-        at(500)
-    );
+    assert_eq!(bucket(at(250).checked_add(SignedDuration::from_nanos(1)).unwrap()), at(500));
 }
 
 /// A retry storm of a whole tranche makes few rows, and none of them is too long to store.
@@ -160,9 +145,7 @@ fn the_ends_of_time_have_buckets_too() {
 fn a_retry_storm_makes_few_rows() {
     let outstanding = LineSet::span(0, 1000);
     let mut storm = no_outcomes(&outstanding);
-    storm.again = (0..1000)
-        .map(|seq| again(seq, i64::try_from(seq).unwrap()))
-        .collect();
+    storm.again = (0..1000).map(|seq| again(seq, i64::try_from(seq).unwrap())).collect();
     let backs = plan(&storm, &outstanding).unwrap().backs;
     assert!(backs.len() <= 5, "{} rows", backs.len());
 
@@ -170,10 +153,5 @@ fn a_retry_storm_makes_few_rows() {
     let mut released = no_outcomes(&wide);
     released.released = wide.clone();
     let backs = plan(&released, &wide).unwrap().backs;
-    assert!(
-        backs.len() > 1
-            && backs
-                .iter()
-                .all(|b| b.lines.to_string().len() <= TEXT_BYTES_MAX)
-    );
+    assert!(backs.len() > 1 && backs.iter().all(|b| b.lines.to_string().len() <= TEXT_BYTES_MAX));
 }

@@ -12,11 +12,7 @@ fn a_given_clock_stands_still_until_it_is_moved() {
     assert_eq!(time.now(), Some(Timestamp::UNIX_EPOCH));
     time.advance(Duration::from_millis(1500));
     assert_eq!(same.now(), Some(Timestamp::from_millisecond(1500).unwrap()));
-    assert_eq!(
-        Time::default().now(),
-        None,
-        "the database's own clock decides"
-    );
+    assert_eq!(Time::default().now(), None, "the database's own clock decides");
 }
 
 #[test]
