@@ -31,9 +31,7 @@ impl Batches for PostgresStore {
             return Err(Error::new(Kind::Invalid, VERB, batch.id).because(because));
         }
         let metadata = serde_json::to_string(&batch.metadata).expect("metadata is text");
-        let window = batch
-            .window_secs
-            .map(|secs| i64::try_from(secs).unwrap_or(i64::MAX));
+        let window = batch.window_secs.map(|secs| i64::try_from(secs).unwrap_or(i64::MAX));
         if window.is_some_and(|secs| secs > WINDOW_SECS_MAX) {
             let because = format!("window_secs is more than {WINDOW_SECS_MAX}");
             return Err(Error::new(Kind::Invalid, VERB, batch.id).because(because));
@@ -51,12 +49,8 @@ impl Batches for PostgresStore {
             (&metadata as _, Type::TEXT),
             (&batch.idempotency_key as _, Type::TEXT),
         ];
-        let found = self
-            .db
-            .rows(VERB, &batch.id, sql!("batch/create_call"), &params)
-            .await?;
-        self.batch(&Scope::Owner(batch.owner), BatchId(found[0].get("id")))
-            .await
+        let found = self.db.rows(VERB, &batch.id, sql!("batch/create_call"), &params).await?;
+        self.batch(&Scope::Owner(batch.owner), BatchId(found[0].get("id"))).await
     }
 
     async fn pause_batch(
@@ -65,18 +59,15 @@ impl Batches for PostgresStore {
         batch: BatchId,
         reason: Option<String>,
     ) -> Result<Batch> {
-        self.steer("pause batch", scope, batch, Event::Paused, reason)
-            .await
+        self.steer("pause batch", scope, batch, Event::Paused, reason).await
     }
 
     async fn resume_batch(&self, scope: &Scope, batch: BatchId) -> Result<Batch> {
-        self.steer("resume batch", scope, batch, Event::Resumed, None)
-            .await
+        self.steer("resume batch", scope, batch, Event::Resumed, None).await
     }
 
     async fn cancel_batch(&self, scope: &Scope, batch: BatchId) -> Result<Batch> {
-        self.steer("cancel batch", scope, batch, Event::Cancelled, None)
-            .await
+        self.steer("cancel batch", scope, batch, Event::Cancelled, None).await
     }
 
     async fn reprocess(&self, scope: &Scope, step: Reprocess) -> Result<Reprocessed> {
@@ -101,13 +92,8 @@ impl Batches for PostgresStore {
             (&batch.0 as _, Type::UUID),
             (&scope.owner() as _, Type::TEXT),
         ];
-        let found = self
-            .db
-            .rows(VERB, &batch, sql!("batch/delete_batch"), &params)
-            .await?;
-        let row = found
-            .first()
-            .ok_or_else(|| Error::new(Kind::Missing, VERB, batch))?;
+        let found = self.db.rows(VERB, &batch, sql!("batch/delete_batch"), &params).await?;
+        let row = found.first().ok_or_else(|| Error::new(Kind::Missing, VERB, batch))?;
         if row.get("deleted") {
             return Ok(());
         }
@@ -130,10 +116,7 @@ impl PostgresStore {
         reason: Option<String>,
     ) -> Result<Batch> {
         for _ in 0..STALE_RETRIES_MAX {
-            let found = self
-                .batch(scope, batch)
-                .await
-                .map_err(|error| renamed(error, verb))?;
+            let found = self.batch(scope, batch).await.map_err(|error| renamed(error, verb))?;
             let to = apply(found.state, event)
                 .map_err(|refused| Error::refusal(verb, batch, refused))?;
             if to == found.state && (reason.is_none() || !to.is_running()) {
@@ -148,10 +131,7 @@ impl PostgresStore {
                 (&Phase::of(to).as_str() as _, Type::TEXT),
                 (&reason as _, Type::TEXT),
             ];
-            let steered = self
-                .db
-                .rows(verb, &batch, sql!("batch/steer_call"), &params)
-                .await?;
+            let steered = self.db.rows(verb, &batch, sql!("batch/steer_call"), &params).await?;
             if steered[0].get("steered") {
                 return self.batch(scope, batch).await;
             }
@@ -165,16 +145,10 @@ impl PostgresStore {
         scope: &Scope,
         step: &Reprocess,
     ) -> Result<Reprocessed> {
-        let batch = self
-            .batch(scope, step.batch)
-            .await
-            .map_err(|error| renamed(error, verb))?;
+        let batch = self.batch(scope, step.batch).await.map_err(|error| renamed(error, verb))?;
         let to = apply(batch.state, Event::Reprocessed)
             .map_err(|refused| Error::refusal(verb, batch.id, refused))?;
-        if step
-            .generation
-            .is_some_and(|generation| generation != batch.generation)
-        {
+        if step.generation.is_some_and(|generation| generation != batch.generation) {
             let because = format!("the batch is in generation {}", batch.generation);
             return Err(Error::new(Kind::Conflict, verb, batch.id).because(because));
         }
@@ -182,11 +156,7 @@ impl PostgresStore {
         let picked = self.find_finished(verb, step, generation).await?;
         if picked.lines.is_empty() {
             let generation = batch.generation;
-            return Ok(Reprocessed {
-                generation,
-                moved: 0,
-                more: false,
-            });
+            return Ok(Reprocessed { generation, moved: 0, more: false });
         }
         let (mut lanes, mut texts, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
         for (lane, seqs) in picked.lanes {
@@ -210,14 +180,8 @@ impl PostgresStore {
             (&texts as _, Type::TEXT_ARRAY),
             (&sizes as _, Type::INT4_ARRAY),
         ];
-        self.db
-            .rows(verb, &batch.id, sql!("batch/reprocess_call"), &params)
-            .await?;
-        Ok(Reprocessed {
-            generation,
-            moved: picked.lines.len() as u64,
-            more: picked.more,
-        })
+        self.db.rows(verb, &batch.id, sql!("batch/reprocess_call"), &params).await?;
+        Ok(Reprocessed { generation, moved: picked.lines.len() as u64, more: picked.more })
     }
 
     /// Up to `lines_max` finished lines of before `generation` that the step selects.
@@ -246,11 +210,8 @@ impl PostgresStore {
             }
             Select::Lines(lines) => {
                 let signed = |line: u64| i64::try_from(line).unwrap_or(i64::MAX);
-                let (los, his): (Vec<i64>, Vec<i64>) = lines
-                    .ranges()
-                    .iter()
-                    .map(|&(lo, hi)| (signed(lo), signed(hi)))
-                    .unzip();
+                let (los, his): (Vec<i64>, Vec<i64>) =
+                    lines.ranges().iter().map(|&(lo, hi)| (signed(lo), signed(hi))).unzip();
                 let params = [
                     (&batch as _, Type::UUID),
                     (&generation as _, Type::INT4),
@@ -258,18 +219,12 @@ impl PostgresStore {
                     (&his as _, Type::INT8_ARRAY),
                     (&limit as _, Type::INT8),
                 ];
-                self.db
-                    .rows(verb, &step.batch, sql!("batch/find_lines"), &params)
-                    .await?
+                self.db.rows(verb, &step.batch, sql!("batch/find_lines"), &params).await?
             }
         };
         let more = found.len() > step.lines_max as usize;
         found.truncate(step.lines_max as usize);
-        let mut picked = Picked {
-            lines: Vec::new(),
-            lanes: BTreeMap::new(),
-            more,
-        };
+        let mut picked = Picked { lines: Vec::new(), lanes: BTreeMap::new(), more };
         for row in found {
             picked.lines.push(row.get("line"));
             let seqs = picked.lanes.entry(row.get("lane")).or_default();

@@ -42,21 +42,12 @@ impl Claim for PostgresStore {
             (&false as _, Type::BOOL),
         ];
         // Two transactions: the first holds only leases, sorted; so does the second, of others.
-        let extended = self
-            .db
-            .rows(VERB, &instance, sql!("claim/extend_leases"), &extend)
-            .await?;
-        let released = self
-            .db
-            .rows(VERB, &instance, sql!("claim/release_call"), &release)
-            .await?;
+        let extended = self.db.rows(VERB, &instance, sql!("claim/extend_leases"), &extend).await?;
+        let released = self.db.rows(VERB, &instance, sql!("claim/release_call"), &release).await?;
         let extended: Vec<_> = extended.iter().map(|row| LeaseId(row.get("id"))).collect();
         let released: Vec<Uuid> = released[0].get("released");
         Ok(Extended {
-            lost: known
-                .into_iter()
-                .filter(|lease| !extended.contains(lease))
-                .collect(),
+            lost: known.into_iter().filter(|lease| !extended.contains(lease)).collect(),
             released: released.into_iter().map(LeaseId).collect(),
             extended,
         })
@@ -69,14 +60,8 @@ impl Claim for PostgresStore {
 
     async fn set_limit(&self, target: &Target, in_flight_max: Option<u32>) -> Result<()> {
         let limit = in_flight_max.map(|max| i32::try_from(max).unwrap_or(i32::MAX));
-        let params = [
-            (&target.as_str() as _, Type::TEXT),
-            (&limit as _, Type::INT4),
-        ];
-        self.db
-            .rows("set limit", target, sql!("claim/limit_call"), &params)
-            .await
-            .map(drop)
+        let params = [(&target.as_str() as _, Type::TEXT), (&limit as _, Type::INT4)];
+        self.db.rows("set limit", target, sql!("claim/limit_call"), &params).await.map(drop)
     }
 }
 
@@ -95,10 +80,7 @@ impl PostgresStore {
             (&leases as _, Type::UUID_ARRAY),
             (&named as _, Type::BOOL),
         ];
-        let found = self
-            .db
-            .rows(verb, &instance, sql!("claim/release_call"), &params)
-            .await?;
+        let found = self.db.rows(verb, &instance, sql!("claim/release_call"), &params).await?;
         Ok(rows::count(&found[0], "lines"))
     }
 
@@ -113,8 +95,7 @@ impl PostgresStore {
 
     /// Remembers where live leases begin.
     pub(crate) fn note_leases_from(&self, row: &Row) {
-        self.leases_from
-            .store(row.get("leases_from"), Ordering::Relaxed);
+        self.leases_from.store(row.get("leases_from"), Ordering::Relaxed);
     }
 }
 
@@ -132,9 +113,7 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared<'_>> {
     const VERB: &str = "lease tranche";
     let invalid = |because: String| Error::new(Kind::Invalid, VERB, request.lease).because(because);
     if !(1..=TRANCHE_LINES_MAX).contains(&request.lines_max) {
-        return Err(invalid(format!(
-            "lines_max must be 1 to {TRANCHE_LINES_MAX}"
-        )));
+        return Err(invalid(format!("lines_max must be 1 to {TRANCHE_LINES_MAX}")));
     }
     if !(1..=TARGETS_MAX).contains(&request.targets.len()) {
         return Err(invalid(format!("targets must be 1 to {TARGETS_MAX}")));
@@ -164,14 +143,8 @@ pub(crate) fn check_lease_ms(
 /// The two reads that follow a claim in its transaction.
 pub(crate) fn reads<'a>(lease: &'a [crate::db::Param<'a>; 1]) -> [Call<'a>; 2] {
     [
-        Call {
-            sql: sql!("claim/read_lease"),
-            params: lease,
-        },
-        Call {
-            sql: sql!("claim/read_lines"),
-            params: lease,
-        },
+        Call { sql: sql!("claim/read_lease"), params: lease },
+        Call { sql: sql!("claim/read_lines"), params: lease },
     ]
 }
 
@@ -182,10 +155,7 @@ pub(crate) fn tranche(lease: &[Row], lines: &[Row]) -> Result<Option<Tranche>> {
     };
     let mut lines: Vec<Line> = lines.iter().map(line).collect();
     lines.sort_unstable_by_key(|line| line.seq);
-    Ok(Some(Tranche {
-        lease: rows::lease(row)?,
-        lines,
-    }))
+    Ok(Some(Tranche { lease: rows::lease(row)?, lines }))
 }
 
 fn line(row: &Row) -> Line {

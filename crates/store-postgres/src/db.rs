@@ -79,9 +79,7 @@ impl Db {
         if config.get_application_name().is_none() {
             config.application_name("windrow");
         }
-        let recycling = ManagerConfig {
-            recycling_method: RecyclingMethod::Fast,
-        };
+        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let wait = Some(Duration::from_millis(options.acquire_ms_max));
         let pool = Pool::builder(Manager::from_config(config, NoTls, recycling))
             .max_size(options.pool_max)
@@ -92,15 +90,11 @@ impl Db {
             .build()
             .map_err(|cause| Error::new(Kind::Invalid, "open pool", "pool").because(cause))?;
         let begin = format!(
-            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {}; \
+            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL jit = off; SET LOCAL lock_timeout = {}; \
              SET LOCAL statement_timeout = {}; SET LOCAL idle_in_transaction_session_timeout = {}",
             options.lock_ms_max, options.statement_ms_max, options.idle_ms_max
         );
-        Ok(Self {
-            pool,
-            options,
-            begin,
-        })
+        Ok(Self { pool, options, begin })
     }
 
     /// The given time, or none for the database's own.
@@ -118,10 +112,7 @@ impl Db {
         verb: &'static str,
         subject: &(dyn Display + Sync),
     ) -> Result<Object> {
-        self.pool
-            .get()
-            .await
-            .map_err(|cause| from_pool(verb, subject, cause))
+        self.pool.get().await.map_err(|cause| from_pool(verb, subject, cause))
     }
 
     /// Runs one statement in its own transaction.
@@ -188,11 +179,9 @@ impl Db {
                 Ready::Typed(text) => client.query_typed(text, call.params).await,
             }
         }));
-        let (begun, (answers, committed)) = join(
-            client.batch_execute(begin),
-            join(statements, client.batch_execute("COMMIT")),
-        )
-        .await;
+        let (begun, (answers, committed)) =
+            join(client.batch_execute(begin), join(statements, client.batch_execute("COMMIT")))
+                .await;
         begun?;
         let answers = answers.into_iter().collect::<Result<Vec<_>, _>>()?;
         committed?;
@@ -210,10 +199,7 @@ impl Db {
             return Ok(Ready::Typed(text));
         }
         let types: Vec<_> = call.params.iter().map(|param| param.1.clone()).collect();
-        client
-            .prepare_typed_cached(&text, &types)
-            .await
-            .map(Ready::Prepared)
+        client.prepare_typed_cached(&text, &types).await.map(Ready::Prepared)
     }
 }
 

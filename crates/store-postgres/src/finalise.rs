@@ -29,10 +29,7 @@ impl Finalise for PostgresStore {
             (&instance.0 as _, Type::UUID),
             (&lease_ms as _, Type::INT8),
         ];
-        let taken = self
-            .db
-            .rows(VERB, &batch, sql!("finalise/take_finalisation"), &params)
-            .await?;
+        let taken = self.db.rows(VERB, &batch, sql!("finalise/take_finalisation"), &params).await?;
         let found = self.batch(&Scope::All, batch).await?;
         let (Some(row), State::Finalizing(ending)) = (taken.first(), found.state) else {
             let (from, event) = (found.state, Event::Closed);
@@ -71,10 +68,7 @@ impl Finalise for PostgresStore {
             (&counted.not_found.cast_signed() as _, Type::INT8),
             (&counted.skipped.cast_signed() as _, Type::INT8),
         ];
-        let found = self
-            .db
-            .rows(VERB, &held.batch, sql!("finalise/close_call"), &params)
-            .await?;
+        let found = self.db.rows(VERB, &held.batch, sql!("finalise/close_call"), &params).await?;
         match found[0].get("outcome") {
             "closed" => self.batch(&Scope::All, held.batch).await,
             "missing" => Err(Error::new(Kind::Missing, VERB, held.batch)),
@@ -86,15 +80,9 @@ impl Finalise for PostgresStore {
 
     async fn find_unclosed(&self, limit: u32) -> Result<Vec<BatchId>> {
         let limit = i32::try_from(limit).unwrap_or(i32::MAX);
-        let params = [
-            (&self.db.now() as _, Type::TIMESTAMPTZ),
-            (&limit as _, Type::INT4),
-        ];
+        let params = [(&self.db.now() as _, Type::TIMESTAMPTZ), (&limit as _, Type::INT4)];
         let sql = sql!("finalise/unclosed_call");
-        let found = self
-            .db
-            .rows("find unclosed", &"batches", sql, &params)
-            .await?;
+        let found = self.db.rows("find unclosed", &"batches", sql, &params).await?;
         Ok(found.iter().map(|row| BatchId(row.get("id"))).collect())
     }
 }

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use bytes::{BufMut, Bytes, BytesMut};
+use deadpool_postgres::Object;
 use futures_util::SinkExt;
 use futures_util::future::join;
 use tokio_postgres::types::Type;
@@ -10,7 +11,7 @@ use windrow_store::Scope;
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::ingest::{Chunk, ERRORS_MAX, File, FileState, Ingest, NewFile, Span, Verdict};
 
-use crate::db::sql;
+use crate::db::{Call, Param, sql};
 use crate::error::{from_driver, is_duplicate};
 use crate::{PostgresStore, rows};
 
@@ -31,10 +32,7 @@ impl Ingest for PostgresStore {
             (&file.purpose as _, Type::TEXT),
             (&file.expires_at as _, Type::TIMESTAMPTZ),
         ];
-        let found = self
-            .db
-            .rows(VERB, &file.id, sql!("ingest/open_file"), &params)
-            .await?;
+        let found = self.db.rows(VERB, &file.id, sql!("ingest/open_file"), &params).await?;
         // Two openings at the same moment: the one that made nothing may not see the other's row.
         let Some(row) = found.first() else {
             return Err(Error::new(Kind::Busy, VERB, file.id));
@@ -76,31 +74,16 @@ impl Ingest for PostgresStore {
             (&state.as_str() as _, Type::TEXT),
             (&errors as _, Type::TEXT),
         ];
-        let found = self
-            .db
-            .rows(VERB, &file, sql!("ingest/seal_call"), &params)
-            .await?;
-        let row = found
-            .first()
-            .ok_or_else(|| Error::new(Kind::Missing, VERB, file))?;
+        let found = self.db.rows(VERB, &file, sql!("ingest/seal_call"), &params).await?;
+        let row = found.first().ok_or_else(|| Error::new(Kind::Missing, VERB, file))?;
         rows::file(row)
     }
 
     async fn drop_file(&self, scope: &Scope, file: FileId) -> Result<()> {
         const VERB: &str = "drop file";
-        let params = [
-            (&scope.owner() as _, Type::TEXT),
-            (&file.0 as _, Type::UUID),
-        ];
-        let found = self
-            .db
-            .rows(VERB, &file, sql!("ingest/drop_call"), &params)
-            .await?;
-        if found[0].get("dropped") {
-            Ok(())
-        } else {
-            Err(Error::new(Kind::Missing, VERB, file))
-        }
+        let params = [(&scope.owner() as _, Type::TEXT), (&file.0 as _, Type::UUID)];
+        let found = self.db.rows(VERB, &file, sql!("ingest/drop_call"), &params).await?;
+        if found[0].get("dropped") { Ok(()) } else { Err(Error::new(Kind::Missing, VERB, file)) }
     }
 }
 
@@ -108,38 +91,11 @@ impl PostgresStore {
     /// Copies a chunk and accounts for it, in one transaction.
     async fn copy_chunk(&self, file: FileId, chunk: &Chunk, spans: &[Span]) -> Result<()> {
         const VERB: &str = "add lines";
-        let client = self.db.client(VERB, &file).await?;
-        let driver = |cause| from_driver(VERB, &file, cause);
-        let finish = sql!("ingest/finish_call").text();
         let account = Account::of(chunk, spans);
         let number = i32::try_from(chunk.no).unwrap_or(i32::MAX);
         let bytes = chunk.bytes().cast_signed();
 
-        let copy = sql!("ingest/copy_lines");
-        let (begun, sink) = join(
-            client.batch_execute(self.db.begin()),
-            client.copy_in::<_, Bytes>(copy.source),
-        )
-        .await;
-        begun.map_err(driver)?;
-        let mut sink = std::pin::pin!(sink.map_err(driver)?);
-        let mut copied = Ok(());
-        for block in CopyBlocks::new(file, chunk) {
-            copied = sink.as_mut().feed(block).await;
-            if copied.is_err() {
-                break;
-            }
-        }
-        let copied = match copied {
-            Ok(()) => sink.finish().await.map(drop),
-            Err(cause) => Err(cause),
-        };
-        if let Err(cause) = copied {
-            // The transaction is lost either way; the connection must not stay inside it.
-            let _ = client.batch_execute("ROLLBACK").await;
-            return Err(driver(cause));
-        }
-        let params: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 10] = [
+        let params: [Param<'_>; 10] = [
             (&self.db.now(), Type::TIMESTAMPTZ),
             (&file.0, Type::UUID),
             (&number, Type::INT4),
@@ -151,23 +107,60 @@ impl PostgresStore {
             (&account.firsts, Type::INT8_ARRAY),
             (&account.counts, Type::INT8_ARRAY),
         ];
-        let (finished, committed) = join(
-            client.query_typed(&finish, &params),
-            client.batch_execute("COMMIT"),
-        )
-        .await;
+        if self.db.options.transaction_pooler {
+            let lines = Columns::of(chunk);
+            let insert = lines.params(&file);
+            let calls = [
+                Call { sql: sql!("ingest/insert_lines"), params: &insert },
+                Call { sql: sql!("ingest/finish_call"), params: &params },
+            ];
+            return self.db.call(VERB, &file, &calls).await.map(drop);
+        }
+        let client = self.db.client(VERB, &file).await?;
+        let driver = |cause| from_driver(VERB, &file, cause);
+        self.copy_lines(&client, file, chunk).await.map_err(driver)?;
+        let finish = sql!("ingest/finish_call").text();
+        let (finished, committed) =
+            join(client.query_typed(&finish, &params), client.batch_execute("COMMIT")).await;
         finished.map_err(driver)?;
         committed.map_err(driver)
+    }
+
+    /// Begins a transaction and copies the lines of a chunk; when that fails, the transaction ends.
+    async fn copy_lines(
+        &self,
+        client: &Object,
+        file: FileId,
+        chunk: &Chunk,
+    ) -> Result<(), tokio_postgres::Error> {
+        let copy = sql!("ingest/copy_lines").source;
+        let (begun, sink) =
+            join(client.batch_execute(self.db.begin()), client.copy_in::<_, Bytes>(copy)).await;
+        begun?;
+        let mut sink = std::pin::pin!(sink?);
+        let mut copied = Ok(());
+        for block in CopyBlocks::new(file, chunk) {
+            copied = sink.as_mut().feed(block).await;
+            if copied.is_err() {
+                break;
+            }
+        }
+        let copied = match copied {
+            Ok(()) => sink.finish().await.map(drop),
+            Err(cause) => Err(cause),
+        };
+        if copied.is_err() {
+            // The connection must not go back to the pool inside the transaction.
+            let _ = client.batch_execute("ROLLBACK").await;
+        }
+        copied
     }
 
     /// A chunk that could not be written may have been written before.
     async fn repeated_chunk(&self, file: FileId, no: u32, error: Error) -> Result<()> {
         let number = i32::try_from(no).unwrap_or(i32::MAX);
         let params = [(&file.0 as _, Type::UUID), (&number as _, Type::INT4)];
-        let found = self
-            .db
-            .rows("add lines", &file, sql!("ingest/find_chunk"), &params)
-            .await?;
+        let found = self.db.rows("add lines", &file, sql!("ingest/find_chunk"), &params).await?;
         match found.first() {
             Some(row) if row.get("written") => Ok(()),
             Some(_) => Err(error),
@@ -192,16 +185,42 @@ impl<'a> Account<'a> {
         let text = |span: &Span| format!("{}:{}+{}", number(span), span.first, span.count);
         Self {
             spans: spans.iter().map(text).collect::<Vec<_>>().join(";"),
-            new_lanes: chunk
-                .lanes
-                .iter()
-                .map(|new| new.lane.cast_signed())
-                .collect(),
+            new_lanes: chunk.lanes.iter().map(|new| new.lane.cast_signed()).collect(),
             new_targets: chunk.lanes.iter().map(|new| new.target.as_str()).collect(),
             lanes: spans.iter().map(number).collect(),
             firsts: spans.iter().map(|span| span.first.cast_signed()).collect(),
             counts: spans.iter().map(|span| span.count.cast_signed()).collect(),
         }
+    }
+}
+
+/// The rows of a chunk as parallel arrays.
+struct Columns<'a> {
+    lanes: Vec<i16>,
+    seqs: Vec<i64>,
+    lines: Vec<i64>,
+    raws: Vec<&'a [u8]>,
+}
+
+impl<'a> Columns<'a> {
+    fn of(chunk: &'a Chunk) -> Self {
+        let lines = chunk.lines.iter();
+        Self {
+            lanes: lines.clone().map(|line| line.lane.map_or(NO_LANE, u16::cast_signed)).collect(),
+            seqs: lines.clone().map(|line| line.seq.cast_signed()).collect(),
+            lines: lines.clone().map(|line| line.line.cast_signed()).collect(),
+            raws: lines.map(|line| &line.raw[..]).collect(),
+        }
+    }
+
+    fn params<'b>(&'b self, file: &'b FileId) -> [Param<'b>; 5] {
+        [
+            (&file.0, Type::UUID),
+            (&self.lanes, Type::INT2_ARRAY),
+            (&self.seqs, Type::INT8_ARRAY),
+            (&self.lines, Type::INT8_ARRAY),
+            (&self.raws, Type::BYTEA_ARRAY),
+        ]
     }
 }
 
@@ -215,12 +234,7 @@ struct CopyBlocks<'a> {
 
 impl<'a> CopyBlocks<'a> {
     fn new(file: FileId, chunk: &'a Chunk) -> Self {
-        Self {
-            file,
-            lines: chunk.lines.iter(),
-            begun: false,
-            ended: false,
-        }
+        Self { file, lines: chunk.lines.iter(), begun: false, ended: false }
     }
 }
 

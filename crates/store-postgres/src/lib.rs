@@ -75,15 +75,11 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Opens a pool. `Unavailable` when the database cannot be reached, `Corrupt` when its schema
-    /// is newer than this program.
+    /// Opens a pool. No connection is made yet: the first call says whether the database can be
+    /// reached (`Unavailable`) and whether its schema is the one this program knows (`Corrupt`).
     pub async fn connect(options: Options) -> Result<Self> {
         let db = Db::open(options)?;
-        Ok(Self {
-            db,
-            leases_from: Arc::default(),
-            claims: Arc::default(),
-        })
+        Ok(Self { db, leases_from: Arc::default(), claims: Arc::default() })
     }
 
     /// Brings the schema up to date; safe to run on several processes at once. Needs a direct
@@ -95,10 +91,6 @@ impl PostgresStore {
 
 impl Store for PostgresStore {
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            name: "postgres",
-            writers: true,
-            durable: true,
-        }
+        Capabilities { name: "postgres", writers: true, durable: true }
     }
 }

@@ -21,10 +21,7 @@ impl Members for PostgresStore {
             (&i64::from(member.pid) as _, Type::INT8),
             (&member.metadata as _, Type::TEXT),
         ];
-        let joined = self
-            .db
-            .rows(VERB, &member.instance, sql!("member/register"), &params)
-            .await?;
+        let joined = self.db.rows(VERB, &member.instance, sql!("member/register"), &params).await?;
         match joined.is_empty() {
             true => Err(Error::new(Kind::LeaseLost, VERB, member.instance).because(TOMBSTONED)),
             false => Ok(()),
@@ -33,14 +30,8 @@ impl Members for PostgresStore {
 
     async fn heartbeat(&self, instance: InstanceId) -> Result<()> {
         const VERB: &str = "heartbeat";
-        let params = [
-            (&self.db.now() as _, Type::TIMESTAMPTZ),
-            (&instance.0 as _, Type::UUID),
-        ];
-        let found = self
-            .db
-            .rows(VERB, &instance, sql!("member/heartbeat"), &params)
-            .await?;
+        let params = [(&self.db.now() as _, Type::TIMESTAMPTZ), (&instance.0 as _, Type::UUID)];
+        let found = self.db.rows(VERB, &instance, sql!("member/heartbeat"), &params).await?;
         match found.first().map(|row| row.get::<_, bool>("alive")) {
             Some(true) => Ok(()),
             Some(false) => Err(Error::new(Kind::LeaseLost, VERB, instance).because(TOMBSTONED)),
@@ -52,14 +43,8 @@ impl Members for PostgresStore {
         const VERB: &str = "tombstone";
         // Released before it is buried, or a sweep in between would count a crash.
         let lines = self.release(VERB, instance, &[], false).await?;
-        let params = [
-            (&self.db.now() as _, Type::TIMESTAMPTZ),
-            (&instance.0 as _, Type::UUID),
-        ];
-        let buried = self
-            .db
-            .rows(VERB, &instance, sql!("member/tombstone"), &params)
-            .await?;
+        let params = [(&self.db.now() as _, Type::TIMESTAMPTZ), (&instance.0 as _, Type::UUID)];
+        let buried = self.db.rows(VERB, &instance, sql!("member/tombstone"), &params).await?;
         match buried.is_empty() {
             true => Err(Error::new(Kind::Missing, VERB, instance)),
             false => Ok(lines),
@@ -74,21 +59,12 @@ impl Members for PostgresStore {
             (&i64::from(limit) as _, Type::INT8),
         ];
         let sql = sql!("member/reap_members");
-        let reaped = self
-            .db
-            .rows("reap members", &"members", sql, &params)
-            .await?;
-        Ok(reaped
-            .iter()
-            .map(|row| InstanceId(row.get("instance_id")))
-            .collect())
+        let reaped = self.db.rows("reap members", &"members", sql, &params).await?;
+        Ok(reaped.iter().map(|row| InstanceId(row.get("instance_id"))).collect())
     }
 
     async fn members(&self) -> Result<Vec<Member>> {
-        let found = self
-            .db
-            .rows("list members", &"members", sql!("member/members"), &[])
-            .await?;
+        let found = self.db.rows("list members", &"members", sql!("member/members"), &[]).await?;
         Ok(found.iter().map(rows::member).collect())
     }
 }

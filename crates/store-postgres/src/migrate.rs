@@ -39,6 +39,7 @@ const FUNCTIONS: &[&str] = functions![
     "batch/steer_batch",
     "batch/reprocess",
     "claim/split_lines",
+    "claim/tidy_lines",
     "claim/take_returned",
     "claim/claim",
     "claim/lease_lines",
@@ -69,10 +70,7 @@ pub(crate) async fn run(db: &Db) -> Result<()> {
     const VERB: &str = "migrate";
     let mut client = db.client(VERB, &"database").await?;
     let driver = |cause| from_driver(VERB, "database", cause);
-    client
-        .execute("SELECT pg_advisory_lock($1)", &[&LOCK])
-        .await
-        .map_err(driver)?;
+    client.execute(include_str!("../sql/migrate/lock.sql"), &[&LOCK]).await.map_err(driver)?;
     let mut runner = embedded::migrations::runner();
     runner.set_migration_table_name(HISTORY);
     let tables = runner.run_async(&mut **client.as_mut()).await;
@@ -80,10 +78,7 @@ pub(crate) async fn run(db: &Db) -> Result<()> {
         Ok(_) => install_functions(&client).await.map_err(driver),
         Err(_) => Ok(()),
     };
-    client
-        .execute("SELECT pg_advisory_unlock($1)", &[&LOCK])
-        .await
-        .map_err(driver)?;
+    client.execute(include_str!("../sql/migrate/unlock.sql"), &[&LOCK]).await.map_err(driver)?;
     tables.map_err(|cause| Error::new(Kind::Corrupt, VERB, "database").because(cause))?;
     functions
 }
@@ -93,17 +88,11 @@ async fn install_functions(
     client: &deadpool_postgres::Object,
 ) -> Result<(), tokio_postgres::Error> {
     let schema = functions_schema();
-    let there = client
-        .query_one(
-            "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)",
-            &[&schema],
-        )
-        .await?;
+    let there =
+        client.query_one(include_str!("../sql/migrate/has_functions.sql"), &[&schema]).await?;
     if there.get(0) {
         return Ok(());
     }
     let texts: String = FUNCTIONS.iter().map(|text| with_functions(text)).collect();
-    client
-        .batch_execute(&format!("BEGIN; CREATE SCHEMA {schema}; {texts} COMMIT"))
-        .await
+    client.batch_execute(&format!("BEGIN; CREATE SCHEMA {schema}; {texts} COMMIT")).await
 }

@@ -11,7 +11,7 @@ use windrow_store::error::{Error, Kind, Result};
 use windrow_store::record::{Fold, Outcomes, Plan, Record, Reply, TURN_LEASES_MAX, Turn, plan};
 
 use crate::db::{Call, Param, sql};
-use crate::error::is_stale;
+use crate::error::{is_duplicate, is_stale};
 use crate::{PostgresStore, claim, rows};
 
 const VERB: &str = "turn";
@@ -24,17 +24,17 @@ impl Record for PostgresStore {
         check(&turn)?;
         // The caller's belief is right nearly always; only when it is not, look first. Outcomes that
         // change nothing prove nothing either: then look, too.
-        let mut believed: Vec<_> = turn
-            .outcomes
-            .iter()
-            .map(|outcomes| Some(Belief::of(&outcomes.held)))
-            .collect();
+        let mut believed: Vec<_> =
+            turn.outcomes.iter().map(|outcomes| Some(Belief::of(&outcomes.held))).collect();
         if turn.outcomes.iter().any(changes_nothing) {
             believed = self.read_beliefs(&turn).await?;
         }
         for _ in 0..STALE_RETRIES_MAX {
             match self.turn_once(&turn, &believed).await {
-                Err(error) if is_stale(&error) => believed = self.read_beliefs(&turn).await?,
+                // A lease that is there already is a repeat that overtook itself: look again.
+                Err(error) if is_stale(&error) || is_duplicate(&error) => {
+                    believed = self.read_beliefs(&turn).await?;
+                }
                 other => return other,
             }
         }
@@ -50,10 +50,7 @@ struct Belief {
 
 impl Belief {
     fn of(held: &Held) -> Self {
-        Self {
-            held: held.clone(),
-            text: held.outstanding.to_string(),
-        }
+        Self { held: held.clone(), text: held.outstanding.to_string() }
     }
 }
 
@@ -64,11 +61,7 @@ fn changes_nothing(outcomes: &Outcomes) -> bool {
 fn check(turn: &Turn) -> Result<()> {
     let invalid =
         |because: &str| Err(Error::new(Kind::Invalid, VERB, turn.instance).because(because));
-    let mut ids: Vec<_> = turn
-        .outcomes
-        .iter()
-        .map(|outcomes| outcomes.held.id)
-        .collect();
+    let mut ids: Vec<_> = turn.outcomes.iter().map(|outcomes| outcomes.held.id).collect();
     ids.sort_unstable();
     ids.dedup();
     if ids.len() != turn.outcomes.len() {
@@ -90,26 +83,19 @@ impl PostgresStore {
                 None => None,
             });
         }
-        let mut writes: Vec<_> = plans
-            .iter()
-            .flatten()
-            .filter(|(_, plan)| !plan.is_empty())
-            .collect();
+        let mut writes: Vec<_> =
+            plans.iter().flatten().filter(|(_, plan)| !plan.is_empty()).collect();
         writes.sort_unstable_by_key(|(belief, _)| belief.held.id);
         let arrays = Arrays::of(&writes);
         let request = turn.claim.as_ref().map(claim::prepare).transpose()?;
-        let claim_targets = request
-            .as_ref()
-            .map_or(Vec::new(), |request| request.targets.clone());
+        let claim_targets = request.as_ref().map_or(Vec::new(), |request| request.targets.clone());
 
         let now = self.db.now();
+        let claim_targets = claim_targets.as_slice();
         let record = arrays.params(&now, &turn.instance.0, &claim_targets);
         let leases_from = self.leases_from();
         let may_wait = writes.is_empty();
-        let lease = [(
-            &request.as_ref().map(|request| request.lease) as _,
-            Type::UUID,
-        )];
+        let lease = [(&request.as_ref().map(|request| request.lease) as _, Type::UUID)];
         let claim_params = request.as_ref().map(|request| {
             [
                 (&now as _, Type::TIMESTAMPTZ),
@@ -125,16 +111,10 @@ impl PostgresStore {
         });
         let mut calls = Vec::with_capacity(4);
         if !writes.is_empty() {
-            calls.push(Call {
-                sql: sql!("record/record_call"),
-                params: &record,
-            });
+            calls.push(Call { sql: sql!("record/record_call"), params: &record });
         }
         if let Some(params) = &claim_params {
-            calls.push(Call {
-                sql: sql!("claim/claim_call"),
-                params,
-            });
+            calls.push(Call { sql: sql!("claim/claim_call"), params });
             calls.extend(claim::reads(&lease));
         }
         let answers = match calls.is_empty() {
@@ -142,11 +122,7 @@ impl PostgresStore {
             false => self.db.call(VERB, &turn.instance, &calls).await?,
         };
         let mut answers = answers.into_iter();
-        let recorded = if writes.is_empty() {
-            None
-        } else {
-            answers.next()
-        };
+        let recorded = if writes.is_empty() { None } else { answers.next() };
         let claimed = match (claim_params.is_some(), answers.as_slice()) {
             (true, [hint, lease, lines]) => {
                 self.note_leases_from(&hint[0]);
@@ -154,30 +130,15 @@ impl PostgresStore {
             }
             _ => None,
         };
-        let folds = turn
-            .outcomes
-            .iter()
-            .zip(plans)
-            .map(|(outcomes, plan)| fold(outcomes, plan));
-        Ok(Reply {
-            folds: folds.collect(),
-            claimed,
-            finalizing: finalizing(recorded.as_deref()),
-        })
+        let folds = turn.outcomes.iter().zip(plans).map(|(outcomes, plan)| fold(outcomes, plan));
+        Ok(Reply { folds: folds.collect(), claimed, finalizing: finalizing(recorded.as_deref()) })
     }
 
     /// What the rows say of the turn's leases; none for one that is gone or another's.
     async fn read_beliefs(&self, turn: &Turn) -> Result<Vec<Option<Belief>>> {
-        let ids: Vec<Uuid> = turn
-            .outcomes
-            .iter()
-            .map(|outcomes| outcomes.held.id.0)
-            .collect();
+        let ids: Vec<Uuid> = turn.outcomes.iter().map(|outcomes| outcomes.held.id.0).collect();
         let params: [Param<'_>; 2] = [(&ids, Type::UUID_ARRAY), (&turn.instance.0, Type::UUID)];
-        let found = self
-            .db
-            .rows(VERB, &turn.instance, sql!("record/read_held"), &params)
-            .await?;
+        let found = self.db.rows(VERB, &turn.instance, sql!("record/read_held"), &params).await?;
         let mut actual = BTreeMap::new();
         for row in &found {
             let held = Held {
@@ -186,13 +147,7 @@ impl PostgresStore {
                 version: rows::small(row, "version"),
                 outstanding: rows::read::<LineSet>(row, "lines")?,
             };
-            actual.insert(
-                held.id,
-                Belief {
-                    held,
-                    text: row.get("lines"),
-                },
-            );
+            actual.insert(held.id, Belief { held, text: row.get("lines") });
         }
         let same = |outcomes: &Outcomes| {
             let belief = actual.remove(&outcomes.held.id)?;
@@ -205,11 +160,7 @@ impl PostgresStore {
 fn finalizing(recorded: Option<&[Row]>) -> Vec<BatchId> {
     let batches: Option<Vec<Uuid>> =
         recorded.and_then(|rows| Some(rows.first()?.get("finalizing")));
-    batches
-        .unwrap_or_default()
-        .into_iter()
-        .map(BatchId)
-        .collect()
+    batches.unwrap_or_default().into_iter().map(BatchId).collect()
 }
 
 /// What became of one lease. A plan that writes nothing leaves the lease as it is.
@@ -220,17 +171,8 @@ fn fold(outcomes: &Outcomes, plan: Option<(&Belief, Plan<'_>)>) -> Fold {
     };
     let version = held.version + u32::from(!plan.is_empty());
     let (id, token, outstanding) = (held.id, held.token, plan.remaining);
-    let held = (!outstanding.is_empty()).then_some(Held {
-        id,
-        token,
-        version,
-        outstanding,
-    });
-    Fold::Kept {
-        lease,
-        held,
-        ignored: plan.ignored,
-    }
+    let held = (!outstanding.is_empty()).then_some(Held { id, token, version, outstanding });
+    Fold::Kept { lease, held, ignored: plan.ignored }
 }
 
 /// The plans of a turn as parallel arrays: leases (sorted), results, history, returned sets.
@@ -299,8 +241,7 @@ impl<'a> Arrays<'a> {
             self.result_seqs.push(line.seq.cast_signed());
             self.result_statuses.push(line.status.code());
             self.result_attempts.push(line.attempts.cast_signed());
-            self.result_https
-                .push(line.http_status.map(u16::cast_signed));
+            self.result_https.push(line.http_status.map(u16::cast_signed));
             self.result_customs.push(line.custom_id.as_deref());
             self.result_codes.push(line.error_code.as_deref());
             self.result_errors.push(line.error.as_deref());
@@ -333,7 +274,7 @@ impl<'a> Arrays<'a> {
         &'b self,
         now: &'b Option<Timestamp>,
         instance: &'b Uuid,
-        claim_targets: &'b Vec<&'b str>,
+        claim_targets: &'b &'b [&'b str],
     ) -> Vec<Param<'b>> {
         let [completed, failed, not_found, skipped] = &self.statuses;
         vec![

@@ -21,10 +21,8 @@ impl Sweep for PostgresStore {
             (&limit as _, Type::INT4),
             (&crashes_max as _, Type::INT4),
         ];
-        let found = self
-            .db
-            .rows("return lost", &"leases", sql!("sweep/lost_call"), &params)
-            .await?;
+        let found =
+            self.db.rows("return lost", &"leases", sql!("sweep/lost_call"), &params).await?;
         let finalizing: Vec<Uuid> = found[0].get("finalizing");
         Ok(Lost {
             leases: rows::count(&found[0], "leases"),
@@ -36,21 +34,13 @@ impl Sweep for PostgresStore {
 
     async fn expire_batches(&self, limit: u32) -> Result<Vec<BatchId>> {
         const VERB: &str = "expire batches";
-        let params = [
-            (&self.db.now() as _, Type::TIMESTAMPTZ),
-            (&i64::from(limit) as _, Type::INT8),
-        ];
-        let late = self
-            .db
-            .rows(VERB, &"batches", sql!("sweep/find_late"), &params)
-            .await?;
+        let params =
+            [(&self.db.now() as _, Type::TIMESTAMPTZ), (&i64::from(limit) as _, Type::INT8)];
+        let late = self.db.rows(VERB, &"batches", sql!("sweep/find_late"), &params).await?;
         let mut expired = Vec::new();
         for row in late {
             let batch = BatchId(row.get("id"));
-            match self
-                .steer(VERB, &Scope::All, batch, Event::DeadlinePassed, None)
-                .await
-            {
+            match self.steer(VERB, &Scope::All, batch, Event::DeadlinePassed, None).await {
                 Ok(_) => expired.push(batch),
                 // Somebody cancelled, closed or deleted it in the meantime: nothing to do.
                 Err(error) if matches!(error.kind, Kind::Refused | Kind::Missing) => {}
@@ -69,10 +59,7 @@ impl Sweep for PostgresStore {
             (&secs(retention.member_secs) as _, Type::INT8),
             (&int(limit) as _, Type::INT4),
         ];
-        let found = self
-            .db
-            .rows("prune", &"database", sql!("sweep/prune_call"), &params)
-            .await?;
+        let found = self.db.rows("prune", &"database", sql!("sweep/prune_call"), &params).await?;
         Ok(Pruned {
             batches: rows::count(&found[0], "batches"),
             files: rows::count(&found[0], "files"),
@@ -82,14 +69,8 @@ impl Sweep for PostgresStore {
 
     async fn reap(&self, rows_max: u32) -> Result<Reaped> {
         let params = [(&int(rows_max.max(1)) as _, Type::INT4)];
-        let found = self
-            .db
-            .rows("reap", &"database", sql!("sweep/reap_call"), &params)
-            .await?;
-        Ok(Reaped {
-            rows: rows::count(&found[0], "rows"),
-            more: found[0].get("more"),
-        })
+        let found = self.db.rows("reap", &"database", sql!("sweep/reap_call"), &params).await?;
+        Ok(Reaped { rows: rows::count(&found[0], "rows"), more: found[0].get("more") })
     }
 }
 

@@ -31,6 +31,10 @@ BEGIN /* claim/claim */
         END IF;
         RETURN;
     END IF;
+    -- A zombie that claims would only lose again what it claims.
+    IF EXISTS (SELECT 1 FROM windrow.members WHERE instance_id = p_instance AND tombstoned_at IS NOT NULL) THEN
+        RETURN;
+    END IF;
 
     SELECT coalesce(min(first), p_leases_from), jsonb_object_agg(owner, n) FILTER (WHERE owner IS NOT NULL)
       INTO leases_from, v_owners
@@ -110,7 +114,7 @@ BEGIN /* claim/claim */
         END IF;
 
         IF v_kind.id IS NOT NULL THEN
-            SELECT t.lines, t.n INTO v_lines, v_n
+            SELECT {fn}.tidy_lines(t.lines), t.n INTO v_lines, v_n
               FROM {fn}.take_returned(v_now, v_lane.batch_id, v_lane.lane, v_kind, v_want) t;
             PERFORM {fn}.move_lines(v_lane.batch_id, v_lane.lane, 0, -v_n, v_n, 0, 0, 0, 0);
             IF v_n < v_want THEN

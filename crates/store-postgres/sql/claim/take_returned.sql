@@ -1,5 +1,6 @@
 -- Takes due lines of one bucket kind (attempts, crashes, tranche_max) out of a lane's returned rows, oldest first;
--- a row with more lines than wanted is split, lowest lines first. The caller holds the lane's lock.
+-- a row with more lines than wanted is split, lowest lines first. A set's text stays within 4096 bytes. The caller
+-- holds the lane's lock.
 CREATE FUNCTION {fn}.take_returned(
     p_now timestamptz, p_batch uuid, p_lane smallint, p_kind windrow.returned, p_want int,
     OUT lines text, OUT n int
@@ -15,7 +16,7 @@ BEGIN /* claim/take_returned */
                     AND r.attempts = p_kind.attempts AND r.crashes = p_kind.crashes
                     AND r.tranche_max IS NOT DISTINCT FROM p_kind.tranche_max
                   ORDER BY r.not_before, r.id LOOP
-        EXIT WHEN n >= p_want;
+        EXIT WHEN n >= p_want OR length(lines) + length(v_row.lines) >= 4096;
         IF v_row.n <= p_want - n THEN
             DELETE FROM windrow.returned r WHERE r.batch_id = p_batch AND r.lane = p_lane AND r.id = v_row.id;
             v_taken := v_row.lines;

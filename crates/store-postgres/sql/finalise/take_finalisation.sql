@@ -1,8 +1,7 @@
 -- Takes the right to close a batch that is finalizing: free, expired, or the caller's own (same token, longer time).
 -- No row when somebody else holds it or the batch is not finalizing.
 UPDATE /* finalise/take_finalisation */ windrow.batches
-   SET final_token = final_token + (final_by IS DISTINCT FROM $3
-                                    OR final_until <= coalesce($1, clock_timestamp()))::int,
+   SET final_token = final_token + (final_by IS DISTINCT FROM $3)::int,
        final_by = $3, final_until = coalesce($1, clock_timestamp()) + $4 * interval '1 ms'
  WHERE id = $2 AND deleted_at IS NULL
    AND state IN ('finalizing_completed', 'finalizing_cancelled', 'finalizing_expired')

@@ -26,6 +26,16 @@ BEGIN /* sweep/prune */
             files := files + 1;
         END IF;
     END LOOP;
+    -- Permits of those who left and hold nothing go back to their targets.
+    WITH gone AS (
+        DELETE FROM windrow.permits p WHERE p.used = 0 AND NOT EXISTS (
+            SELECT 1 FROM windrow.leases l WHERE l.instance_id = p.instance_id) AND EXISTS (
+            SELECT 1 FROM windrow.members m WHERE m.instance_id = p.instance_id
+               AND m.tombstoned_at <= v_now - p_member_secs * interval '1 s')
+        RETURNING p.target, p.granted
+    )
+    UPDATE windrow.targets t SET granted = t.granted - g.granted
+      FROM (SELECT target, sum(granted)::int AS granted FROM gone GROUP BY target) g WHERE t.target = g.target;
     DELETE FROM windrow.members WHERE instance_id IN (
         SELECT m.instance_id FROM windrow.members m
          WHERE m.tombstoned_at <= v_now - p_member_secs * interval '1 s'

@@ -15,33 +15,19 @@ const VERB: &str = "audit batch";
 pub(super) async fn read(store: &PostgresStore, batch: BatchId) -> Result<BatchAudit> {
     let id = [(&batch.0 as _, Type::UUID)];
     let calls = [
-        Call {
-            sql: sql!("inspect/audit_lanes"),
-            params: &id,
-        },
-        Call {
-            sql: sql!("inspect/audit_sets"),
-            params: &id,
-        },
-        Call {
-            sql: sql!("inspect/audit_results"),
-            params: &id,
-        },
+        Call { sql: sql!("inspect/audit_lanes"), params: &id },
+        Call { sql: sql!("inspect/audit_sets"), params: &id },
+        Call { sql: sql!("inspect/audit_results"), params: &id },
     ];
     let answers = store.db.snapshot(VERB, &batch, &calls).await?;
     let [lanes, sets, results] = answers.as_slice() else {
         return Err(Error::new(Kind::Corrupt, VERB, batch));
     };
-    let first = lanes
-        .first()
-        .ok_or_else(|| Error::new(Kind::Missing, VERB, batch))?;
+    let first = lanes.first().ok_or_else(|| Error::new(Kind::Missing, VERB, batch))?;
     let state = rows::read(first, "state")?;
 
     let mut audits = BTreeMap::<LaneNo, LaneAudit>::new();
-    for row in lanes
-        .iter()
-        .filter(|row| row.get::<_, Option<i16>>("lane").is_some())
-    {
+    for row in lanes.iter().filter(|row| row.get::<_, Option<i16>>("lane").is_some()) {
         let audit = LaneAudit {
             lane: rows::lane(row),
             phase: rows::read(row, "phase")?,
@@ -61,31 +47,19 @@ pub(super) async fn read(store: &PostgresStore, batch: BatchId) -> Result<BatchA
         || Error::new(Kind::Corrupt, VERB, batch).because("rows of a lane it does not have");
     for row in sets {
         let audit = audits.get_mut(&rows::lane(row)).ok_or_else(stray)?;
-        let into = if row.get("leased") {
-            &mut audit.leased
-        } else {
-            &mut audit.returned
-        };
+        let into = if row.get("leased") { &mut audit.leased } else { &mut audit.returned };
         into.push(rows::read(row, "lines")?);
     }
     let mut finished = BTreeMap::<(LaneNo, usize), Vec<u64>>::new();
     for row in results {
-        let status = usize::try_from(row.get::<_, i16>("status"))
-            .ok()
-            .filter(|code| *code < 4);
+        let status = usize::try_from(row.get::<_, i16>("status")).ok().filter(|code| *code < 4);
         let key = (rows::lane(row), status.ok_or_else(stray)?);
-        finished
-            .entry(key)
-            .or_default()
-            .push(rows::count(row, "seq"));
+        finished.entry(key).or_default().push(rows::count(row, "seq"));
     }
     for ((lane, status), seqs) in finished {
         let audit = audits.get_mut(&lane).ok_or_else(stray)?;
         audit.results += seqs.len() as u64;
         audit.finished[status] = LineSet::from_iter(seqs);
     }
-    Ok(BatchAudit {
-        state,
-        lanes: audits.into_values().collect(),
-    })
+    Ok(BatchAudit { state, lanes: audits.into_values().collect() })
 }

@@ -14,18 +14,9 @@ use crate::{PostgresStore, rows};
 
 pub(super) async fn file(store: &PostgresStore, scope: &Scope, file: FileId) -> Result<File> {
     const VERB: &str = "read file";
-    let params = [
-        (&file.0 as _, Type::UUID),
-        (&scope.owner() as _, Type::TEXT),
-    ];
-    let found = store
-        .db
-        .rows(VERB, &file, sql!("inspect/file"), &params)
-        .await?;
-    found
-        .first()
-        .ok_or_else(|| Error::new(Kind::Missing, VERB, file))
-        .and_then(rows::file)
+    let params = [(&file.0 as _, Type::UUID), (&scope.owner() as _, Type::TEXT)];
+    let found = store.db.rows(VERB, &file, sql!("inspect/file"), &params).await?;
+    found.first().ok_or_else(|| Error::new(Kind::Missing, VERB, file)).and_then(rows::file)
 }
 
 pub(super) async fn files(
@@ -44,14 +35,9 @@ pub(super) async fn files(
         (&after.map(|key| key.1) as _, Type::UUID),
         (&(limit + 1) as _, Type::INT8),
     ];
-    let found = store
-        .db
-        .rows(VERB, &"files", sql!("inspect/files"), &params)
-        .await?;
+    let found = store.db.rows(VERB, &"files", sql!("inspect/files"), &params).await?;
     let files = found.iter().map(rows::file).collect::<Result<Vec<_>>>()?;
-    Ok(super::page(files, limit, &binding, |file| {
-        (file.created_at, file.id.0)
-    }))
+    Ok(super::page(files, limit, &binding, |file| (file.created_at, file.id.0)))
 }
 
 pub(super) async fn errors(
@@ -60,17 +46,9 @@ pub(super) async fn errors(
     file: FileId,
 ) -> Result<Vec<LineError>> {
     const VERB: &str = "list file errors";
-    let params = [
-        (&file.0 as _, Type::UUID),
-        (&scope.owner() as _, Type::TEXT),
-    ];
-    let found = store
-        .db
-        .rows(VERB, &file, sql!("inspect/file_errors"), &params)
-        .await?;
-    let row = found
-        .first()
-        .ok_or_else(|| Error::new(Kind::Missing, VERB, file))?;
+    let params = [(&file.0 as _, Type::UUID), (&scope.owner() as _, Type::TEXT)];
+    let found = store.db.rows(VERB, &file, sql!("inspect/file_errors"), &params).await?;
+    let row = found.first().ok_or_else(|| Error::new(Kind::Missing, VERB, file))?;
     match row.get::<_, Option<&str>>("errors") {
         None => Ok(Vec::new()),
         Some(text) => serde_json::from_str(text)
@@ -86,18 +64,10 @@ pub(super) async fn read_chunk(
 ) -> Result<Bytes> {
     const VERB: &str = "read chunk";
     let number = i32::try_from(no).unwrap_or(i32::MAX);
-    let params = [
-        (&file.0 as _, Type::UUID),
-        (&scope.owner() as _, Type::TEXT),
-        (&number as _, Type::INT4),
-    ];
-    let found = store
-        .db
-        .rows(VERB, &file, sql!("inspect/chunk"), &params)
-        .await?;
-    let row = found
-        .first()
-        .ok_or_else(|| Error::new(Kind::Missing, VERB, file))?;
+    let params =
+        [(&file.0 as _, Type::UUID), (&scope.owner() as _, Type::TEXT), (&number as _, Type::INT4)];
+    let found = store.db.rows(VERB, &file, sql!("inspect/chunk"), &params).await?;
+    let row = found.first().ok_or_else(|| Error::new(Kind::Missing, VERB, file))?;
     let corrupt = |because: &str| Error::new(Kind::Corrupt, VERB, file).because(because);
     let spans = read_spans(row.get("spans")).ok_or_else(|| corrupt("its spans cannot be read"))?;
     let params = [
@@ -106,14 +76,9 @@ pub(super) async fn read_chunk(
         (&spans.1 as _, Type::INT8_ARRAY),
         (&spans.2 as _, Type::INT8_ARRAY),
     ];
-    let pieces = store
-        .db
-        .rows(VERB, &file, sql!("inspect/chunk_rows"), &params)
-        .await?;
+    let pieces = store.db.rows(VERB, &file, sql!("inspect/chunk_rows"), &params).await?;
     let mut bytes = BytesMut::new();
-    pieces
-        .iter()
-        .for_each(|piece| bytes.extend_from_slice(piece.get("raw")));
+    pieces.iter().for_each(|piece| bytes.extend_from_slice(piece.get("raw")));
     if bytes.len() as u64 != rows::count(row, "bytes") {
         return Err(corrupt("lines of it are missing"));
     }

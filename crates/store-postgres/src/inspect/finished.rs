@@ -27,14 +27,8 @@ pub(super) async fn page(
     query: FinishedQuery,
 ) -> Result<Page<FinishedLine>> {
     let limit = super::page_limit(VERB, query.limit)?;
-    let filters = (
-        query.batch,
-        &query.statuses,
-        &query.job_type,
-        query.from,
-        query.to,
-        query.bodies,
-    );
+    let filters =
+        (query.batch, &query.statuses, &query.job_type, query.from, query.to, query.bodies);
     let binding = Binding::new("finished", scope, &filters);
     let after: Option<Key> = Cursor::open(&binding, query.after.as_deref())?;
     let mut lines = Vec::new();
@@ -56,9 +50,7 @@ pub(super) async fn page(
             _ => break,
         }
     }
-    Ok(super::page(lines, limit, &binding, |line| {
-        (line.batch.0, line.result.line.cast_signed())
-    }))
+    Ok(super::page(lines, limit, &binding, |line| (line.batch.0, line.result.line.cast_signed())))
 }
 
 async fn batch_ids(
@@ -74,10 +66,7 @@ async fn batch_ids(
         (&from as _, Type::UUID),
         (&BATCHES_AT_ONCE as _, Type::INT8),
     ];
-    let found = store
-        .db
-        .rows(VERB, &"batches", sql!("inspect/batch_ids"), &params)
-        .await?;
+    let found = store.db.rows(VERB, &"batches", sql!("inspect/batch_ids"), &params).await?;
     Ok(found.iter().map(|row| row.get("id")).collect())
 }
 

@@ -43,18 +43,9 @@ impl Inspect for PostgresStore {
 
     async fn batch(&self, scope: &Scope, batch: BatchId) -> Result<Batch> {
         const VERB: &str = "read batch";
-        let params = [
-            (&batch.0 as _, Type::UUID),
-            (&scope.owner() as _, Type::TEXT),
-        ];
-        let found = self
-            .db
-            .rows(VERB, &batch, sql!("inspect/batch"), &params)
-            .await?;
-        found
-            .first()
-            .ok_or_else(|| Error::new(Kind::Missing, VERB, batch))
-            .and_then(rows::batch)
+        let params = [(&batch.0 as _, Type::UUID), (&scope.owner() as _, Type::TEXT)];
+        let found = self.db.rows(VERB, &batch, sql!("inspect/batch"), &params).await?;
+        found.first().ok_or_else(|| Error::new(Kind::Missing, VERB, batch)).and_then(rows::batch)
     }
 
     async fn batches(&self, scope: &Scope, query: BatchesQuery) -> Result<Page<Batch>> {
@@ -75,23 +66,15 @@ impl Inspect for PostgresStore {
             (&after.map(|key| key.1) as _, Type::UUID),
             (&(limit + 1) as _, Type::INT8),
         ];
-        let found = self
-            .db
-            .rows(VERB, &"batches", sql!("inspect/batches"), &params)
-            .await?;
+        let found = self.db.rows(VERB, &"batches", sql!("inspect/batches"), &params).await?;
         let batches = found.iter().map(rows::batch).collect::<Result<Vec<_>>>()?;
-        Ok(page(batches, limit, &binding, |batch| {
-            (batch.created_at, batch.id.0)
-        }))
+        Ok(page(batches, limit, &binding, |batch| (batch.created_at, batch.id.0)))
     }
 
     async fn lanes(&self, scope: &Scope, batch: BatchId) -> Result<Vec<LaneStatus>> {
         self.batch(scope, batch).await?;
         let params = [(&batch.0 as _, Type::UUID)];
-        let found = self
-            .db
-            .rows("list lanes", &batch, sql!("inspect/lanes"), &params)
-            .await?;
+        let found = self.db.rows("list lanes", &batch, sql!("inspect/lanes"), &params).await?;
         let lane = |row: &tokio_postgres::Row| {
             Ok(LaneStatus {
                 lane: rows::lane(row),
@@ -107,10 +90,8 @@ impl Inspect for PostgresStore {
         self.batch(scope, batch).await?;
         let line = i64::try_from(line).unwrap_or(i64::MAX);
         let params = [(&batch.0 as _, Type::UUID), (&line as _, Type::INT8)];
-        let found = self
-            .db
-            .rows("list attempts", &batch, sql!("inspect/attempts"), &params)
-            .await?;
+        let found =
+            self.db.rows("list attempts", &batch, sql!("inspect/attempts"), &params).await?;
         let attempt = |row: &tokio_postgres::Row| {
             Ok(Attempt {
                 generation: rows::small(row, "generation"),

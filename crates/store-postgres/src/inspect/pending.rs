@@ -39,13 +39,7 @@ pub(super) async fn page(
     query: PendingQuery,
 ) -> Result<Page<PendingLine>> {
     let limit = super::page_limit(VERB, query.limit)?;
-    let filters = (
-        query.batch,
-        &query.places,
-        &query.job_type,
-        query.from,
-        query.to,
-    );
+    let filters = (query.batch, &query.places, &query.job_type, query.from, query.to);
     let binding = Binding::new("pending", scope, &filters);
     let after: Option<Key> = Cursor::open(&binding, query.after.as_deref())?;
     let wanted = (limit + 1).cast_unsigned();
@@ -64,19 +58,10 @@ pub(super) async fn page(
             break;
         }
     }
-    let picked = picked
-        .into_iter()
-        .map(|(set, seq)| (&sets[set], seq))
-        .collect();
+    let picked = picked.into_iter().map(|(set, seq)| (&sets[set], seq)).collect();
     let lines = summarised(store, picked).await?;
-    let key = |line: &PendingLine| {
-        (
-            line.updated_at,
-            line.batch.0,
-            line.lane.cast_signed(),
-            line.seq,
-        )
-    };
+    let key =
+        |line: &PendingLine| (line.updated_at, line.batch.0, line.lane.cast_signed(), line.seq);
     Ok(super::page(lines, limit, &binding, key))
 }
 
@@ -125,10 +110,7 @@ async fn read_sets(
         (&from.is_some_and(|(_, included)| included) as _, Type::BOOL),
         (&limit as _, Type::INT8),
     ];
-    let found = store
-        .db
-        .rows(VERB, &"lines", sql!("inspect/pending"), &params)
-        .await?;
+    let found = store.db.rows(VERB, &"lines", sql!("inspect/pending"), &params).await?;
     found.iter().map(set).collect()
 }
 
@@ -175,10 +157,7 @@ fn set(row: &Row) -> Result<Set> {
 async fn summarised(store: &PostgresStore, picked: Vec<(&Set, u64)>) -> Result<Vec<PendingLine>> {
     let mut lanes = BTreeMap::<(Uuid, i16), Vec<i64>>::new();
     for (set, seq) in &picked {
-        lanes
-            .entry((set.file, set.group.2))
-            .or_default()
-            .push(seq.cast_signed());
+        lanes.entry((set.file, set.group.2)).or_default().push(seq.cast_signed());
     }
     let bytes = i32::try_from(SUMMARY_PREFIX_BYTES).expect("a small bound");
     let mut read = BTreeMap::new();
@@ -189,11 +168,7 @@ async fn summarised(store: &PostgresStore, picked: Vec<(&Set, u64)>) -> Result<V
             (&seqs as _, Type::INT8_ARRAY),
             (&bytes as _, Type::INT4),
         ];
-        for row in store
-            .db
-            .rows(VERB, &file, sql!("inspect/prefixes"), &params)
-            .await?
-        {
+        for row in store.db.rows(VERB, &file, sql!("inspect/prefixes"), &params).await? {
             let summary = Summary::read(row.get("prefix"));
             read.insert(
                 (file, lane, rows::count(&row, "seq")),
@@ -204,12 +179,7 @@ async fn summarised(store: &PostgresStore, picked: Vec<(&Set, u64)>) -> Result<V
     // Two batches of one file may show the same line on one page.
     let line = |(set, seq): (&Set, u64)| {
         let (line, summary) = read.get(&(set.file, set.group.2, seq)).cloned().unwrap_or_default();
-        PendingLine {
-            seq,
-            line,
-            summary,
-            ..set.pattern.clone()
-        }
+        PendingLine { seq, line, summary, ..set.pattern.clone() }
     };
     Ok(picked.into_iter().map(line).collect())
 }

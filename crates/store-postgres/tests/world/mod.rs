@@ -27,35 +27,21 @@ impl PostgresWorld {
     #[allow(dead_code, reason = "each test program uses its own way in")]
     pub(crate) async fn pooled() -> Self {
         let database = fresh().await;
-        let url = database
-            .pooler_url()
-            .expect("`cargo xtask test` starts a pooler");
+        let url = database.pooler_url().expect("`cargo xtask test` starts a pooler");
         Self::over(database, url, true).await
     }
 
     async fn over(database: Database, url: String, transaction_pooler: bool) -> Self {
         let time = Time::given(Timestamp::from_second(1_800_000_000).unwrap());
-        let options = Options {
-            pool_max: 6,
-            transaction_pooler,
-            time,
-            ..Options::new(url)
-        };
+        let options = Options { pool_max: 6, transaction_pooler, time, ..Options::new(url) };
         let store = PostgresStore::connect(options.clone()).await.unwrap();
-        Self {
-            options,
-            store,
-            database,
-        }
+        Self { options, store, database }
     }
 }
 
 async fn fresh() -> Database {
     Database::fresh(async |url| {
-        PostgresStore::connect(Options::new(url))
-            .await?
-            .migrate()
-            .await?;
+        PostgresStore::connect(Options::new(url)).await?.migrate().await?;
         Ok::<_, Error>(())
     })
     .await
