@@ -89,10 +89,23 @@ impl Chunk {
         if self.lanes.windows(2).any(|pair| pair[1].lane != pair[0].lane + 1) {
             return Err("lanes: new lanes are named densely and once".to_owned());
         }
-        self.spans().map_err(|lane| match lane {
+        if self
+            .lines
+            .iter()
+            .any(|line| line.lane.is_some_and(|lane| usize::from(lane) >= LANES_MAX))
+        {
+            return Err(format!("lane: a file has at most {LANES_MAX} lanes"));
+        }
+        let spans = self.spans().map_err(|lane| match lane {
             Some(lane) => format!("seq: the numbers of lane {lane} are not dense"),
             None => "seq: the numbers of pieces that are no request are not dense".to_owned(),
-        })
+        })?;
+        // A lane without a line would never be done, and its batch never closed.
+        let used = |new: &NewLane| spans.iter().any(|span| span.lane == Some(new.lane));
+        match self.lanes.iter().all(used) {
+            true => Ok(spans),
+            false => Err("lanes: a new lane has a line in the chunk that names it".to_owned()),
+        }
     }
 
     /// The span of each lane within this chunk, sorted by lane: `(lane, first, count)`, with none
