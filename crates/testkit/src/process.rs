@@ -4,6 +4,7 @@
 //! owner is killed, its `Keeper`, a small shell that waits on a pipe from the owner, sees the pipe
 //! close and does the same.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
@@ -207,18 +208,38 @@ pub(crate) struct Server {
 impl Server {
     /// Starts it in a process group of its own, so that a terminal's interrupt reaches the tests
     /// and not the server under them. Its output goes to `log` in its folder.
-    pub(crate) fn spawn(mut home: Home, mut command: Command) -> Result<Self, Failure> {
-        let log = File::create(home.path().join("log"))
-            .map_err(Failure::while_doing("make a server's log"))?;
-        let twin = log.try_clone().map_err(Failure::while_doing("share a server's log"))?;
-        let child = command
-            .process_group(0)
-            .stdout(log)
-            .stderr(twin)
-            .spawn()
-            .map_err(Failure::while_doing("start a server"))?;
-        home.keeper.tell(&format!("watch {}", child.id()));
+    pub(crate) fn spawn(mut home: Home, command: Command) -> Result<Self, Failure> {
+        let child = launch(&mut home, command)?;
         Ok(Self { child, home })
+    }
+
+    /// Stops it as asked, and by force when that does not help. Its folder stays.
+    pub(crate) fn stop(&mut self, how: &[Stop]) {
+        let pid = Pid::from_child(&self.child);
+        let mut ended = self.child.try_wait().ok().flatten();
+        for (signal, _) in how {
+            if ended.is_none() && kill_process(pid, *signal).is_ok() {
+                ended = self.wait_for_end();
+            }
+        }
+        if ended.is_none() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+        // Its number may be another's soon.
+        self.home.keeper.tell("watch");
+    }
+
+    /// Starts it once more in its folder, after it was stopped.
+    pub(crate) fn start_again(
+        &mut self,
+        program: &Path,
+        words: &[OsString],
+    ) -> Result<(), Failure> {
+        let mut command = self.home.command(program);
+        command.args(words);
+        self.child = launch(&mut self.home, command)?;
+        Ok(())
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -269,18 +290,25 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let pid = Pid::from_child(&self.child);
-        let mut ended = self.child.try_wait().ok().flatten();
-        for (signal, _) in self.home.stop {
-            if ended.is_none() && kill_process(pid, *signal).is_ok() {
-                ended = self.wait_for_end();
-            }
-        }
-        if ended.is_none() {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
+        self.stop(self.home.stop);
     }
+}
+
+fn launch(home: &mut Home, mut command: Command) -> Result<Child, Failure> {
+    let log = File::options()
+        .create(true)
+        .append(true)
+        .open(home.path().join("log"))
+        .map_err(Failure::while_doing("make a server's log"))?;
+    let twin = log.try_clone().map_err(Failure::while_doing("share a server's log"))?;
+    let child = command
+        .process_group(0)
+        .stdout(log)
+        .stderr(twin)
+        .spawn()
+        .map_err(Failure::while_doing("start a server"))?;
+    home.keeper.tell(&format!("watch {}", child.id()));
+    Ok(child)
 }
 
 /// A port that was free a moment ago. Another process may take it before the server does, so

@@ -1,5 +1,6 @@
 //! PostgreSQL for tests and benches: a cluster of our own, and databases cloned from a template.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -49,6 +50,17 @@ impl Default for Options {
 pub struct Cluster {
     server: Server,
     port: u16,
+    program: PathBuf,
+    words: Vec<OsString>,
+}
+
+/// How a server ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shutdown {
+    /// Sessions are cut off and what runs is rolled back; then it ends in good order.
+    Fast,
+    /// At once, as in a crash: the next start recovers from the log.
+    Immediate,
 }
 
 impl Cluster {
@@ -73,16 +85,43 @@ impl Cluster {
         initdb(&mut home, programs, options)?;
         let sockets = home.subfolder("sockets")?;
         let port = free_port()?;
-        let mut command = home.command(&programs.join("postgres"));
-        command.arg("-D").arg(home.path().join("data"));
+        let program = programs.join("postgres");
+        let mut words = vec![OsString::from("-D"), home.path().join("data").into_os_string()];
         for (name, value) in settings(options, port, &sockets) {
-            command.arg("-c").arg(format!("{name}={value}"));
+            words.extend([OsString::from("-c"), OsString::from(format!("{name}={value}"))]);
         }
-        let mut server = Server::spawn(home, command)?;
-        let pid_file = server.path().join("data").join("postmaster.pid");
+        let mut command = home.command(&program);
+        command.args(&words);
+        let server = Server::spawn(home, command)?;
+        let mut cluster = Self { server, port, program, words };
+        cluster.wait_until_ready()?;
+        Ok(cluster)
+    }
+
+    fn wait_until_ready(&mut self) -> Result<(), Failure> {
+        let pid_file = self.pid_file();
         let within = Duration::from_secs(START_SECS_MAX);
-        server.wait_until("PostgreSQL", within, || is_ready(&pid_file))?;
-        Ok(Self { server, port })
+        self.server.wait_until("PostgreSQL", within, || is_ready(&pid_file))
+    }
+
+    fn pid_file(&self) -> PathBuf {
+        self.folder().join("data").join("postmaster.pid")
+    }
+
+    /// Stops the server and waits until it is gone; its data stay.
+    pub fn stop(&mut self, how: Shutdown) {
+        self.server.stop(match how {
+            Shutdown::Fast => STOP,
+            Shutdown::Immediate => &STOP[1..],
+        });
+    }
+
+    /// Starts the server again after [`Cluster::stop`]: same port, same data.
+    pub fn start_again(&mut self) -> Result<(), Failure> {
+        // One that was killed leaves it behind, and it would say "ready" for the next.
+        let _ = fs::remove_file(self.pid_file());
+        self.server.start_again(&self.program, &self.words)?;
+        self.wait_until_ready()
     }
 
     /// The port on 127.0.0.1.
