@@ -89,7 +89,8 @@ CREATE INDEX batches_closed ON windrow.batches (closed_at) WHERE closed_at IS NO
 CREATE INDEX batches_deleted ON windrow.batches (deleted_at) WHERE deleted_at IS NOT NULL;
 
 -- The lock row of a lane: whoever moves its lines holds it. Rarely updated, so that a snapshot held elsewhere
--- leaves few dead versions of it. ready_at: the earliest time something may be claimed; null for never.
+-- leaves few dead versions of it. ready_at: the earliest time something may be claimed;
+-- minus infinity while untouched lines remain, null for never.
 CREATE TABLE windrow.batch_lanes (
     batch_id   uuid NOT NULL,
     lane       smallint NOT NULL,

@@ -140,11 +140,12 @@ pub(crate) fn check_lease_ms(
     Err(Error::new(Kind::Invalid, verb, subject).because(because))
 }
 
-/// The two reads that follow a claim in its transaction.
+/// The two reads that follow a claim in its transaction. The lease comes last: what a record in
+/// between took away is then taken from the lines, too.
 pub(crate) fn reads<'a>(lease: &'a [crate::db::Param<'a>; 1]) -> [Call<'a>; 2] {
     [
-        Call { sql: sql!("claim/read_lease"), params: lease },
         Call { sql: sql!("claim/read_lines"), params: lease },
+        Call { sql: sql!("claim/read_lease"), params: lease },
     ]
 }
 
@@ -153,9 +154,11 @@ pub(crate) fn tranche(lease: &[Row], lines: &[Row]) -> Result<Option<Tranche>> {
     let Some(row) = lease.first() else {
         return Ok(None);
     };
+    let lease = rows::lease(row)?;
     let mut lines: Vec<Line> = lines.iter().map(line).collect();
+    lines.retain(|line| lease.held.outstanding.contains(line.seq));
     lines.sort_unstable_by_key(|line| line.seq);
-    Ok(Some(Tranche { lease: rows::lease(row)?, lines }))
+    Ok(Some(Tranche { lease, lines }))
 }
 
 fn line(row: &Row) -> Line {

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
+use std::ops::Deref;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -200,6 +201,37 @@ impl Db {
         }
         let types: Vec<_> = call.params.iter().map(|param| param.1.clone()).collect();
         client.prepare_typed_cached(&text, &types).await.map(Ready::Prepared)
+    }
+}
+
+/// A connection inside a transaction that takes several steps. When the steps are given up half way,
+/// the connection is closed: in the pool, its transaction would become the next caller's.
+pub(crate) struct Inside(Option<Object>);
+
+impl Inside {
+    pub(crate) fn of(client: Object) -> Self {
+        Self(Some(client))
+    }
+
+    /// The transaction has ended: the connection may serve others.
+    pub(crate) fn leave(mut self) {
+        drop(self.0.take());
+    }
+}
+
+impl Deref for Inside {
+    type Target = Object;
+
+    fn deref(&self) -> &Object {
+        self.0.as_ref().expect("it is there until the transaction has ended")
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        if let Some(client) = self.0.take() {
+            drop(Object::take(client));
+        }
     }
 }
 

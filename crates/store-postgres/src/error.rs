@@ -22,8 +22,8 @@ pub(crate) fn kind_of(code: &str) -> Kind {
         // Too many connections; the server is starting, stopping or was restarted.
         "53300" | "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "25P02" => Kind::Unavailable,
         "23505" => Kind::Conflict,
-        // A text with a zero byte, a value out of range, too long.
-        "22021" | "22003" | "22001" | "22P05" => Kind::Invalid,
+        // A text with a zero byte, a value or a time out of range, too long.
+        "22021" | "22003" | "22001" | "22008" | "22P05" => Kind::Invalid,
         // Schema, table, column or function unknown: not migrated, or by another version.
         "3F000" | "42P01" | "42703" | "42883" => Kind::Corrupt,
         // The database is not there, or does not let us in.

@@ -11,7 +11,7 @@ use windrow_store::Scope;
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::ingest::{Chunk, ERRORS_MAX, File, FileState, Ingest, NewFile, Span, Verdict};
 
-use crate::db::{Call, Param, sql};
+use crate::db::{Call, Inside, Param, sql};
 use crate::error::{from_driver, is_duplicate};
 use crate::{PostgresStore, rows};
 
@@ -116,17 +116,19 @@ impl PostgresStore {
             ];
             return self.db.call(VERB, &file, &calls).await.map(drop);
         }
-        let client = self.db.client(VERB, &file).await?;
+        let client = Inside::of(self.db.client(VERB, &file).await?);
         let driver = |cause| from_driver(VERB, &file, cause);
         self.copy_lines(&client, file, chunk).await.map_err(driver)?;
         let finish = sql!("ingest/finish_call").text();
         let (finished, committed) =
             join(client.query_typed(&finish, &params), client.batch_execute("COMMIT")).await;
         finished.map_err(driver)?;
-        committed.map_err(driver)
+        committed.map_err(driver)?;
+        client.leave();
+        Ok(())
     }
 
-    /// Begins a transaction and copies the lines of a chunk; when that fails, the transaction ends.
+    /// Begins a transaction and copies the lines of a chunk into it.
     async fn copy_lines(
         &self,
         client: &Object,
@@ -138,22 +140,10 @@ impl PostgresStore {
             join(client.batch_execute(self.db.begin()), client.copy_in::<_, Bytes>(copy)).await;
         begun?;
         let mut sink = std::pin::pin!(sink?);
-        let mut copied = Ok(());
         for block in CopyBlocks::new(file, chunk) {
-            copied = sink.as_mut().feed(block).await;
-            if copied.is_err() {
-                break;
-            }
+            sink.as_mut().feed(block).await?;
         }
-        let copied = match copied {
-            Ok(()) => sink.finish().await.map(drop),
-            Err(cause) => Err(cause),
-        };
-        if copied.is_err() {
-            // The connection must not go back to the pool inside the transaction.
-            let _ = client.batch_execute("ROLLBACK").await;
-        }
-        copied
+        sink.finish().await.map(drop)
     }
 
     /// A chunk that could not be written may have been written before.

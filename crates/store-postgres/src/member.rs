@@ -7,6 +7,7 @@ use windrow_store::error::{Error, Kind, Result};
 use windrow_store::member::{Member, Members, NewMember};
 
 use crate::db::sql;
+use crate::sweep::SECS_MAX;
 use crate::{PostgresStore, rows};
 
 #[async_trait]
@@ -41,18 +42,14 @@ impl Members for PostgresStore {
 
     async fn tombstone(&self, instance: InstanceId) -> Result<u64> {
         const VERB: &str = "tombstone";
-        // Released before it is buried, or a sweep in between would count a crash.
-        let lines = self.release(VERB, instance, &[], false).await?;
         let params = [(&self.db.now() as _, Type::TIMESTAMPTZ), (&instance.0 as _, Type::UUID)];
-        let buried = self.db.rows(VERB, &instance, sql!("member/tombstone"), &params).await?;
-        match buried.is_empty() {
-            true => Err(Error::new(Kind::Missing, VERB, instance)),
-            false => Ok(lines),
-        }
+        let buried = self.db.rows(VERB, &instance, sql!("member/tombstone_call"), &params).await?;
+        let lines: Option<i64> = buried[0].get("lines");
+        lines.map(i64::cast_unsigned).ok_or_else(|| Error::new(Kind::Missing, VERB, instance))
     }
 
     async fn reap_members(&self, stale_ms: u64, limit: u32) -> Result<Vec<InstanceId>> {
-        let stale_ms = i64::try_from(stale_ms).unwrap_or(i64::MAX);
+        let stale_ms = i64::try_from(stale_ms).unwrap_or(i64::MAX).min(SECS_MAX * 1000);
         let params = [
             (&self.db.now() as _, Type::TIMESTAMPTZ),
             (&stale_ms as _, Type::INT8),

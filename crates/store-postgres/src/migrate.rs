@@ -5,6 +5,8 @@
 
 use std::sync::LazyLock;
 
+use deadpool_postgres::Object;
+use tokio_postgres::Client;
 use windrow_store::error::{Error, Kind, Result};
 
 use crate::db::{Db, with_functions};
@@ -17,6 +19,9 @@ mod embedded {
 const HISTORY: &str = "windrow_schema_history";
 /// The advisory lock that orders those who migrate: "windrow" in ASCII.
 const LOCK: i64 = 0x77_69_6e_64_72_6f_77;
+
+/// How long one who migrates waits for another.
+const WAIT: &str = "SET lock_timeout = '60s'";
 
 macro_rules! functions {
     ($($name:literal),* $(,)?) => { &[$(include_str!(concat!("../sql/", $name, ".sql"))),*] };
@@ -47,6 +52,7 @@ const FUNCTIONS: &[&str] = functions![
     "claim/release_leases",
     "claim/set_limit",
     "record/record",
+    "member/tombstone",
     "finalise/close_batch",
     "finalise/find_unclosed",
     "sweep/return_lost",
@@ -68,25 +74,20 @@ pub(crate) fn functions_schema() -> &'static str {
 
 pub(crate) async fn run(db: &Db) -> Result<()> {
     const VERB: &str = "migrate";
-    let mut client = db.client(VERB, &"database").await?;
+    // Taken out of the pool: its end gives the lock back, whatever happens in between.
+    let mut client = Object::take(db.client(VERB, &"database").await?);
     let driver = |cause| from_driver(VERB, "database", cause);
+    client.batch_execute(WAIT).await.map_err(driver)?;
     client.execute(include_str!("../sql/migrate/lock.sql"), &[&LOCK]).await.map_err(driver)?;
     let mut runner = embedded::migrations::runner();
     runner.set_migration_table_name(HISTORY);
-    let tables = runner.run_async(&mut **client.as_mut()).await;
-    let functions = match &tables {
-        Ok(_) => install_functions(&client).await.map_err(driver),
-        Err(_) => Ok(()),
-    };
-    client.execute(include_str!("../sql/migrate/unlock.sql"), &[&LOCK]).await.map_err(driver)?;
+    let tables = runner.run_async(&mut *client).await;
     tables.map_err(|cause| Error::new(Kind::Corrupt, VERB, "database").because(cause))?;
-    functions
+    install_functions(&client).await.map_err(driver)
 }
 
 /// Creates the functions in one transaction, unless this build's schema is there already.
-async fn install_functions(
-    client: &deadpool_postgres::Object,
-) -> Result<(), tokio_postgres::Error> {
+async fn install_functions(client: &Client) -> Result<(), tokio_postgres::Error> {
     let schema = functions_schema();
     let there =
         client.query_one(include_str!("../sql/migrate/has_functions.sql"), &[&schema]).await?;

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -11,7 +12,7 @@ use windrow_store::error::{Error, Kind, Result};
 use windrow_store::record::{Fold, Outcomes, Plan, Record, Reply, TURN_LEASES_MAX, Turn, plan};
 
 use crate::db::{Call, Param, sql};
-use crate::error::{is_duplicate, is_stale};
+use crate::error::is_stale;
 use crate::{PostgresStore, claim, rows};
 
 const VERB: &str = "turn";
@@ -31,8 +32,7 @@ impl Record for PostgresStore {
         }
         for _ in 0..STALE_RETRIES_MAX {
             match self.turn_once(&turn, &believed).await {
-                // A lease that is there already is a repeat that overtook itself: look again.
-                Err(error) if is_stale(&error) || is_duplicate(&error) => {
+                Err(error) if is_stale(&error) => {
                     believed = self.read_beliefs(&turn).await?;
                 }
                 other => return other,
@@ -124,7 +124,7 @@ impl PostgresStore {
         let mut answers = answers.into_iter();
         let recorded = if writes.is_empty() { None } else { answers.next() };
         let claimed = match (claim_params.is_some(), answers.as_slice()) {
-            (true, [hint, lease, lines]) => {
+            (true, [hint, lines, lease]) => {
                 self.note_leases_from(&hint[0]);
                 claim::tranche(lease, lines)?
             }
@@ -191,17 +191,17 @@ struct Arrays<'a> {
     result_statuses: Vec<i16>,
     result_attempts: Vec<i32>,
     result_https: Vec<Option<i16>>,
-    result_customs: Vec<Option<&'a str>>,
-    result_codes: Vec<Option<&'a str>>,
-    result_errors: Vec<Option<&'a str>>,
+    result_customs: Vec<Option<Cow<'a, str>>>,
+    result_codes: Vec<Option<Cow<'a, str>>>,
+    result_errors: Vec<Option<Cow<'a, str>>>,
     result_responses: Vec<Option<&'a [u8]>>,
-    result_shapeds: Vec<Option<&'a str>>,
-    result_normaliseds: Vec<Option<&'a str>>,
+    result_shapeds: Vec<Option<Cow<'a, str>>>,
+    result_normaliseds: Vec<Option<Cow<'a, str>>>,
     again_leases: Vec<i32>,
     again_lines: Vec<i64>,
     again_classes: Vec<&'static str>,
-    again_codes: Vec<&'a str>,
-    again_errors: Vec<&'a str>,
+    again_codes: Vec<Cow<'a, str>>,
+    again_errors: Vec<Cow<'a, str>>,
     again_times: Vec<Timestamp>,
     back_leases: Vec<i32>,
     back_trieds: Vec<bool>,
@@ -242,12 +242,12 @@ impl<'a> Arrays<'a> {
             self.result_statuses.push(line.status.code());
             self.result_attempts.push(line.attempts.cast_signed());
             self.result_https.push(line.http_status.map(u16::cast_signed));
-            self.result_customs.push(line.custom_id.as_deref());
-            self.result_codes.push(line.error_code.as_deref());
-            self.result_errors.push(line.error.as_deref());
+            self.result_customs.push(line.custom_id.as_deref().map(storable));
+            self.result_codes.push(line.error_code.as_deref().map(storable));
+            self.result_errors.push(line.error.as_deref().map(storable));
             self.result_responses.push(line.response.as_deref());
-            self.result_shapeds.push(line.shaped.as_deref());
-            self.result_normaliseds.push(line.normalised.as_deref());
+            self.result_shapeds.push(line.shaped.as_deref().map(storable));
+            self.result_normaliseds.push(line.normalised.as_deref().map(storable));
         }
     }
 
@@ -256,8 +256,8 @@ impl<'a> Arrays<'a> {
             self.again_leases.push(position);
             self.again_lines.push(line.line.cast_signed());
             self.again_classes.push(line.class.as_str());
-            self.again_codes.push(&line.error_code);
-            self.again_errors.push(&line.error);
+            self.again_codes.push(storable(&line.error_code));
+            self.again_errors.push(storable(&line.error));
             self.again_times.push(line.not_before);
         }
         for back in &plan.backs {
@@ -315,6 +315,14 @@ impl<'a> Arrays<'a> {
             (&self.back_lines, Type::TEXT_ARRAY),
             (&self.back_sizes, Type::INT4_ARRAY),
         ]
+    }
+}
+
+/// A text as PostgreSQL can store it: one odd character must not refuse the whole turn.
+fn storable(text: &str) -> Cow<'_, str> {
+    match text.contains('\0') {
+        true => Cow::Owned(text.replace('\0', "\u{fffd}")),
+        false => Cow::Borrowed(text),
     }
 }
 

@@ -75,7 +75,7 @@ impl Sweep for PostgresStore {
 }
 
 /// A retention longer than this is for ever: two thousand years.
-const SECS_MAX: i64 = 2_000 * 365 * 86_400;
+pub(crate) const SECS_MAX: i64 = 2_000 * 365 * 86_400;
 
 fn int(value: u32) -> i32 {
     i32::try_from(value).unwrap_or(i32::MAX)

@@ -37,11 +37,11 @@ BEGIN /* batch/create_batch */
         INSERT INTO windrow.batch_lanes
                (batch_id, lane, target, owner, file_id, priority, deadline, total, phase, ready_at, created_at)
         SELECT p_id, l.lane, l.target, p_owner, p_file, p_priority, v_now + p_window_secs * interval '1 s', l.lines,
-               'open', v_now, v_now
-          FROM windrow.file_lanes l WHERE l.file_id = p_file AND l.lane >= 0;
+               'open', '-infinity', v_now
+          FROM windrow.file_lanes l WHERE l.file_id = p_file AND l.lane >= 0 AND l.lines > 0;
         INSERT INTO windrow.lane_states
         SELECT p_id, l.lane, 0, 0, 0, 0, 0, 0, 0, 0
-          FROM windrow.file_lanes l WHERE l.file_id = p_file AND l.lane >= 0;
+          FROM windrow.file_lanes l WHERE l.file_id = p_file AND l.lane >= 0 AND l.lines > 0;
     END IF;
     RETURN p_id;
 END $$;

@@ -34,7 +34,7 @@ BEGIN /* batch/reprocess */
     UPDATE windrow.batch_lanes SET phase = p_phase
      WHERE batch_id = p_batch AND (phase <> 'done' OR lane = ANY (b_lanes));
     FOR w IN SELECT * FROM unnest(b_lanes, b_lines, b_n) u(lane, lines, n) LOOP
-        PERFORM {fn}.add_returned(v_now, p_batch, w.lane, 0, 0, NULL, v_now, w.lines, w.n);
+        PERFORM {fn}.add_returned(v_now, p_batch, w.lane, 0, 0, NULL, NULL, w.lines, w.n);
     END LOOP;
     v_gone := 0;
     FOR v IN WITH gone AS (

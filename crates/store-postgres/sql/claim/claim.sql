@@ -109,7 +109,11 @@ BEGIN /* claim/claim */
         v_want := {fn}.use_permits(v_lane.target, p_instance, v_want, NOT v_limited);
         IF v_want = 0 THEN
             v_limited := true;
-            v_targets := array_remove(v_targets, v_lane.target);
+            -- No lane is waited for any more, so looking at all limits at once blocks nobody.
+            v_targets := ARRAY(
+                SELECT t FROM unnest(array_remove(v_targets, v_lane.target)) t
+                 WHERE NOT EXISTS (SELECT 1 FROM windrow.targets w WHERE w.target = t AND w.granted >= w.in_flight_max
+                          AND NOT EXISTS (SELECT 1 FROM windrow.permits p WHERE p.target = t AND p.granted > p.used)));
             CONTINUE;
         END IF;
 
@@ -132,7 +136,12 @@ BEGIN /* claim/claim */
         SELECT p_lease, p_instance, v_lane.batch_id, v_lane.lane, v_lane.file_id, v_lane.target, v_lane.owner,
                coalesce(v_kind.attempts, 0), coalesce(v_kind.crashes, 0), b.generation, v_lines, v_n, v_n, v_now,
                v_now + p_lease_ms * interval '1 ms'
-          FROM windrow.batches b WHERE b.id = v_lane.batch_id;
+          FROM windrow.batches b WHERE b.id = v_lane.batch_id
+        ON CONFLICT (id) DO NOTHING;
+        IF NOT FOUND THEN
+            -- The same claim, sent twice at once: the other one has it. Nothing of this one may stay.
+            RAISE EXCEPTION 'lease % was granted meanwhile', p_lease USING ERRCODE = 'WR410';
+        END IF;
         RETURN;
     END LOOP;
 END $$;

@@ -25,9 +25,12 @@ BEGIN /* claim/give_back */
         FOR v_lease IN SELECT * FROM windrow.leases l
                         WHERE l.id = ANY (p_leases) AND l.batch_id = v_lane.batch_id AND l.lane = v_lane.lane
                         ORDER BY l.id LOOP
+            v_line := NULL;
             IF v_lease.n = 1 AND v_lease.crashes + 1 >= p_crashes_max THEN
-                SELECT t.line INTO STRICT v_line FROM windrow.templates t
+                SELECT t.line INTO v_line FROM windrow.templates t
                  WHERE t.file_id = v_lease.file_id AND t.lane = v_lease.lane AND t.seq = v_lease.lines::bigint;
+            END IF;
+            IF v_line IS NOT NULL THEN
                 INSERT INTO windrow.results
                        (batch_id, line, seq, created_at, lane, status, attempts, generation, error_code, error)
                 VALUES (v_lease.batch_id, v_line, v_lease.lines::bigint, p_now, v_lease.lane, 1, v_lease.attempts,
@@ -39,7 +42,7 @@ BEGIN /* claim/give_back */
                     v_lease.crashes + (p_crashes_max IS NOT NULL)::int,
                     CASE WHEN p_crashes_max IS NOT NULL THEN least(greatest((v_lease.n + 1) / 2, 1), 1000)
                          WHEN v_lease.crashes > 0 THEN v_lease.granted_n END,
-                    p_now, v_lease.lines, v_lease.n);
+                    NULL, v_lease.lines, v_lease.n);
                 v_backs := v_backs + v_lease.n;
             END IF;
             leases := leases + 1;

@@ -2,9 +2,8 @@
 CREATE FUNCTION {fn}.set_limit(p_target text, p_in_flight_max int)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN /* claim/set_limit */
-    -- Nobody may claim or fold for this target while its permits are counted anew.
-    PERFORM 1 FROM windrow.batch_lanes WHERE target = p_target AND phase <> 'done' ORDER BY batch_id, lane FOR UPDATE;
-    PERFORM 1 FROM windrow.permits WHERE target = p_target ORDER BY instance_id FOR UPDATE;
+    -- Every claim reads this table before it inserts a lease: it has committed and is counted, or it waits for us.
+    LOCK TABLE windrow.targets IN ACCESS EXCLUSIVE MODE;
     DELETE FROM windrow.permits WHERE target = p_target;
     DELETE FROM windrow.targets WHERE target = p_target;
     IF p_in_flight_max IS NULL THEN

@@ -1,2 +1,3 @@
 -- Fixes an open file.
-SELECT /* ingest/seal_call */ * FROM {fn}.seal_file($1, $2, $3, $4)
+SELECT /* ingest/seal_call */ id, owner, name, purpose, state, lines, bytes, chunks, created_at, sealed_at, expires_at
+  FROM {fn}.seal_file($1, $2, $3, $4)

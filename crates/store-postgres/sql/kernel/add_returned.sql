@@ -5,6 +5,8 @@ CREATE FUNCTION {fn}.add_returned(
     p_not_before timestamptz, p_lines text, p_n int
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN /* kernel/add_returned */
+    -- At once means the bucket that now falls in, so that what comes back together waits together.
+    p_not_before := coalesce(p_not_before, date_bin('250 ms', p_now, 'epoch'));
     UPDATE windrow.returned r
        SET lines = r.lines || ',' || p_lines, n = r.n + p_n, updated_at = p_now
      WHERE r.batch_id = p_batch AND r.lane = p_lane AND r.id = (

@@ -4,7 +4,7 @@ RETURNS timestamptz LANGUAGE plpgsql AS $$
 BEGIN /* kernel/ready_at */
     RETURN CASE
         WHEN p_lane.phase <> 'open' THEN NULL
-        WHEN p_cursor < p_lane.total THEN p_lane.created_at
+        WHEN p_cursor < p_lane.total THEN '-infinity'
         WHEN p_returned > 0 THEN (
             SELECT min(r.not_before) FROM windrow.returned r
              WHERE r.batch_id = p_lane.batch_id AND r.lane = p_lane.lane)

@@ -75,7 +75,7 @@ BEGIN /* record/record */
                     v_tries[w.i] + w.tried::int,
                     CASE WHEN w.tried THEN 0 ELSE v_crashes[w.i] END,
                     CASE WHEN w.tried OR v_crashes[w.i] = 0 THEN NULL ELSE v_granted[w.i] END,
-                    coalesce(w.at, v_now), w.lines, w.n);
+                    w.at, w.lines, w.n);
             END LOOP;
         END IF;
         IF {fn}.move_lines(v.b, v.l, 0, v.gone - v.c - v.f - v.m - v.s, -v.gone, v.c, v.f, v.m, v.s) THEN

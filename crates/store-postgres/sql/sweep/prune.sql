@@ -15,8 +15,10 @@ BEGIN /* sweep/prune */
     files := 0;
     FOR v_file IN
         SELECT f.id FROM windrow.files f
-         WHERE (f.state = 'open' AND f.touched_at <= v_now - p_open_secs * interval '1 s')
-            OR (f.state IN ('sealed', 'invalid') AND f.expires_at <= v_now)
+         WHERE ((f.state = 'open' AND f.touched_at <= v_now - p_open_secs * interval '1 s')
+            OR (f.state IN ('sealed', 'invalid') AND f.expires_at <= v_now))
+           AND NOT EXISTS (SELECT 1 FROM windrow.batches b
+                            WHERE b.file_id = f.id AND b.closed_at IS NULL AND b.deleted_at IS NULL)
          ORDER BY f.id LIMIT p_limit FOR UPDATE SKIP LOCKED
     LOOP
         -- Under the file's lock, so that no batch can be created over it between the look and the drop.

@@ -6,9 +6,11 @@ DECLARE
     v_n  bigint;
 BEGIN /* sweep/reap */
     rows := 0;
-    SELECT id INTO v_id FROM windrow.batches WHERE deleted_at IS NOT NULL
-     ORDER BY deleted_at LIMIT 1 FOR UPDATE SKIP LOCKED;
+    SELECT id INTO v_id FROM windrow.batches WHERE deleted_at IS NOT NULL ORDER BY deleted_at LIMIT 1;
     IF FOUND THEN
+        -- Lanes before the batch, as everywhere.
+        PERFORM 1 FROM windrow.batch_lanes WHERE batch_id = v_id ORDER BY lane FOR UPDATE;
+        PERFORM 1 FROM windrow.batches WHERE id = v_id FOR UPDATE;
         DELETE FROM windrow.results WHERE batch_id = v_id AND line IN (
             SELECT line FROM windrow.results WHERE batch_id = v_id ORDER BY line LIMIT p_rows_max);
         GET DIAGNOSTICS v_n = ROW_COUNT;

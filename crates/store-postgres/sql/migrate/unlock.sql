@@ -1,2 +1,0 @@
--- The next one may migrate.
-SELECT /* migrate/unlock */ pg_advisory_unlock($1)
