@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 
+mod bench;
 mod check;
 mod generate;
 mod install;
@@ -25,6 +26,8 @@ mod tidy;
 enum Command {
     /// Runs the tests on SQLite and on a throw-away PostgreSQL
     Test(test::Args),
+    /// Measures Windrow against the bare databases and judges the figures
+    Bench(bench::Args),
     /// Format, lints, docs, licences, generated files and the house rules
     Check,
     /// The house rules that no other tool knows
@@ -36,6 +39,7 @@ enum Command {
 fn main() -> Result<ExitCode> {
     match Command::parse() {
         Command::Test(args) => test::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Check => check::run(),
         Command::Tidy => tidy::run(),
         Command::Gen(args) => generate::run(&args),

@@ -1,10 +1,12 @@
 //! Running other programs, announced first.
 
 use std::env;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
+use windrow_testkit::process::Keeper;
 
 /// The top of the repository.
 pub(crate) fn root() -> PathBuf {
@@ -45,6 +47,20 @@ pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
     say(&typed(command));
     let status = command.status().with_context(|| format!("could not run {}", typed(command)))?;
     Ok(status.success())
+}
+
+/// Runs to the end in a process group of its own with a keeper, so that whatever the command starts
+/// ends with us; its exit code.
+pub(crate) fn guarded(command: &mut Command) -> Result<ExitCode> {
+    let name = typed(command);
+    say(&name);
+    let mut child =
+        command.process_group(0).spawn().with_context(|| format!("could not run {name}"))?;
+    let keeper = Keeper::of_group(&child)?;
+    let status = child.wait().with_context(|| format!("could not wait for {name}"))?;
+    drop(keeper);
+    let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
+    Ok(ExitCode::from(code))
 }
 
 /// Whether there is such a program at all.

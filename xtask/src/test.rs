@@ -3,14 +3,12 @@
 //! Holds throughout: what was started is stopped and removed, however the tests or this program end.
 
 use std::env;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 use windrow_testkit::pgbouncer::{Pooler, Upstream};
 use windrow_testkit::postgres::{Cluster, DATABASE_URL, Options, POOLER_URL};
-use windrow_testkit::process::Keeper;
 use windrow_testkit::programs;
 
 use crate::install::{Program, install};
@@ -47,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         None => Servers::start(args)?,
     };
     servers.announce(&mut command);
-    let code = run_guarded(&mut command)?;
+    let code = shell::guarded(&mut command)?;
     if servers.cluster.is_some() {
         shell::say("stopping and removing the throw-away PostgreSQL");
     }
@@ -138,17 +136,6 @@ fn pooler_for(database_url: &str) -> Result<Option<Pooler>> {
     let upstream = Upstream::parse(database_url)
         .context("only plain postgres://user@host:port/name addresses can have one")?;
     Ok(Some(Pooler::in_front_of(&upstream)?))
-}
-
-/// Runs the tests in a process group of their own with a keeper, so that they end with us.
-fn run_guarded(command: &mut Command) -> Result<ExitCode> {
-    shell::say(&shell::typed(command));
-    let mut child = command.process_group(0).spawn().context("could not run cargo")?;
-    let keeper = Keeper::of_group(&child)?;
-    let status = child.wait().context("could not wait for the tests")?;
-    drop(keeper);
-    let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
-    Ok(ExitCode::from(code))
 }
 
 #[cfg(test)]
