@@ -4,8 +4,8 @@
 //! [`Claim`], [`Record`], [`Finalise`], [`Members`], [`Sweep`], [`Inspect`]. [`Store`] joins them.
 //! What the contract means is said by `windrow-store-conformance`, which every backend passes.
 //!
-//! Holds throughout: a verb either happened whole or not at all; a caller whose reply was lost may
-//! repeat it; ownership is part of the query ([`Scope`]), never a filter afterwards.
+//! Holds throughout: a verb either happened whole or not at all (one over several leases or batches,
+//! such as extending or expiring, for each of them); a caller whose reply was lost may repeat it; ownership is part of the query ([`Scope`]), never a filter afterwards.
 //! Absent on purpose: retries and loops. A backend reports [`Kind`] and the engine decides.
 
 #![warn(missing_docs)]

@@ -1,0 +1,11 @@
+//! What only PostgreSQL can get wrong: servers that go away, plans, statements, upgrades.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod faults;
+mod kit;
+mod network;
+mod plans;
+mod statements;
+mod upgrade;
+mod verbs;
