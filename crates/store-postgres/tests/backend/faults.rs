@@ -93,7 +93,7 @@ async fn drain(store: PostgresStore, batch: BatchId, turns: Arc<AtomicU32>) -> u
     let failures = AtomicU32::new(0);
     let mut next = turn(instance, None, TRANCHE_LINES);
     loop {
-        let reply = persist(async || {
+        let reply = persist(|| async {
             let answered = store.turn(next.clone()).await;
             failures.fetch_add(u32::from(answered.is_err()), Ordering::Relaxed);
             answered
@@ -103,7 +103,7 @@ async fn drain(store: PostgresStore, batch: BatchId, turns: Arc<AtomicU32>) -> u
         next = turn(instance, reply.claimed.as_ref(), TRANCHE_LINES);
         if reply.claimed.is_none() {
             // The other one may hold the last lines, or the lane just now.
-            let counts = persist(async || store.batch(&Scope::All, batch).await).await.counts;
+            let counts = persist(|| store.batch(&Scope::All, batch)).await.counts;
             if counts.unfinished() == 0 {
                 return failures.into_inner();
             }
@@ -160,7 +160,7 @@ async fn a_server_out_of_connections_is_unavailable_until_one_is_free() {
     let late = store(&url).await;
     assert_unavailable("find unclosed", late.find_unclosed(10).await);
     drop(others);
-    let found = persist(async || late.find_unclosed(10).await).await;
+    let found = persist(|| late.find_unclosed(10)).await;
     assert!(found.is_empty());
 }
 

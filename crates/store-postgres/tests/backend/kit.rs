@@ -76,7 +76,10 @@ pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
 }
 
 /// Repeats a call that may succeed later until it does; any other error ends the test.
-pub(crate) async fn persist<T>(call: impl AsyncFn() -> Result<T>) -> T {
+pub(crate) async fn persist<T, F>(call: impl Fn() -> F) -> T
+where
+    F: Future<Output = Result<T>>,
+{
     let tried = tokio::time::timeout(Duration::from_secs(WAIT_SECS_MAX), async {
         loop {
             match call().await {
@@ -192,5 +195,5 @@ pub(crate) async fn persistent_turn(
     store: &PostgresStore,
     turn: &Turn,
 ) -> windrow_store::record::Reply {
-    persist(async || store.turn(turn.clone()).await).await
+    persist(|| store.turn(turn.clone())).await
 }

@@ -55,8 +55,16 @@ impl Far {
         let batch = batch(&near, file(&near, LINES).await).await;
         let instance = InstanceId::new();
         let first = far.lease_tranche(instance, request(TRANCHE_LINES)).await.unwrap().unwrap();
-        let mut worker =
-            Self { proxy, near, far, batch, instance, tranche: first, finished: 0, _database: database };
+        let mut worker = Self {
+            proxy,
+            near,
+            far,
+            batch,
+            instance,
+            tranche: first,
+            finished: 0,
+            _database: database,
+        };
         // Statements are prepared from here on: a turn is one write and one answer.
         let next = worker.next();
         worker.complete(&next).await;

@@ -1,0 +1,175 @@
+//! Hot verbs reach rows by key, whatever the planner knows of the tables.
+
+use std::collections::BTreeMap;
+
+use windrow_domain::{BatchId, InstanceId, LeaseId};
+use windrow_store::inspect::{BatchesQuery, FinishedQuery, PendingQuery};
+use windrow_store::record::Turn;
+use windrow_store::{Claim, Finalise, Inspect, Record, Scope, Sweep};
+use windrow_store_postgres::PostgresStore;
+use windrow_testkit::postgres::Database;
+
+use crate::kit::{LEASE_MS, Session, batch, file, fresh, store, turn, until};
+
+const LINES: u64 = 50_000;
+const SMALL_BATCHES: usize = 200;
+const SMALL_LINES: u64 = 20;
+const TRANCHE_LINES: u32 = 200;
+const TURNS: u64 = 10;
+/// Tables that grow with lines and batches: a scan of one is a fault that shows only when large.
+const LARGE: [&str; 5] = ["templates", "results", "attempts", "lane_states", "batch_lanes"];
+
+/// A database with much in it, and what its tables saw.
+struct Watched {
+    database: Database,
+    session: Session,
+    /// The batch over the large file.
+    large: BatchId,
+    instance: InstanceId,
+    scans: Vec<String>,
+}
+
+/// What the server counted for a table since it was made.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    scans: i64,
+    fetched: i64,
+}
+
+impl Watched {
+    /// Fills a database through the store and drains some of it. Nothing is analysed on purpose.
+    async fn fill() -> Self {
+        let database = fresh().await;
+        let session = Session::open(&database.url()).await.unwrap();
+        let filler = store(&database.url()).await;
+        let small = file(&filler, SMALL_LINES).await;
+        for _ in 0..SMALL_BATCHES {
+            batch(&filler, small).await;
+        }
+        let large = batch(&filler, file(&filler, LINES).await).await;
+        let instance = InstanceId::new();
+        let mut claimed = None;
+        for _ in 0..SMALL_BATCHES / 2 {
+            let next = turn(instance, claimed.as_ref(), TRANCHE_LINES);
+            claimed = filler.turn(next).await.unwrap().claimed;
+        }
+        drain_some(&filler, instance, large).await;
+        Self { database, session, large, instance, scans: Vec::new() }
+    }
+
+    /// Lets the planner know what is in the tables.
+    async fn analyse(&self) {
+        self.session.batch_execute("ANALYZE").await.unwrap();
+    }
+
+    /// Sessions tell what they saw when they end, at the latest: so wait until the store's have.
+    async fn seen(&self) -> BTreeMap<String, Seen> {
+        let sessions = "SELECT FROM pg_stat_activity
+                        WHERE datname = current_database() AND application_name = 'windrow'";
+        until("the store's sessions ended", async || {
+            self.session.query(sessions, &[]).await.unwrap().is_empty()
+        })
+        .await;
+        let counts = "SELECT relname::text, seq_scan, coalesce(idx_tup_fetch, 0) AS fetched
+                      FROM pg_stat_user_tables WHERE schemaname = 'windrow'";
+        let rows = self.session.query(counts, &[]).await.unwrap();
+        let seen =
+            |row: &tokio_postgres::Row| Seen { scans: row.get(1), fetched: row.get("fetched") };
+        rows.iter().map(|row| (row.get(0), seen(row))).collect()
+    }
+
+    /// Runs a verb on a store of its own and notes every large table that it scanned. Gives how
+    /// many templates it read.
+    async fn during(&mut self, verb: &str, run: impl AsyncFnOnce(&PostgresStore)) -> i64 {
+        let before = self.seen().await;
+        let worker = store(&self.database.url()).await;
+        run(&worker).await;
+        drop(worker);
+        let after = self.seen().await;
+        for table in LARGE {
+            let scans = after[table].scans - before[table].scans;
+            if scans > 0 {
+                self.scans.push(format!("{verb} scanned {table} {scans} times"));
+            }
+        }
+        after["templates"].fetched - before["templates"].fetched
+    }
+
+    /// Takes turns; a claim reads the lines that it leases and hardly any other.
+    async fn turns(&mut self) {
+        let (instance, large) = (self.instance, self.large);
+        let mut leased = 0;
+        let read =
+            self.during("turn", async |store| leased = drain_some(store, instance, large).await);
+        let read = u64::try_from(read.await).unwrap();
+        assert!(leased >= TURNS * u64::from(TRANCHE_LINES), "the batch has enough lines");
+        assert!(read <= 2 * leased, "{read} templates read for {leased} lines");
+    }
+
+    async fn looks(&mut self) {
+        let (instance, large) = (self.instance, self.large);
+        let all = &Scope::All;
+        self.during("status", async |store| {
+            store.batch(all, large).await.unwrap();
+            store.lanes(all, large).await.unwrap();
+        })
+        .await;
+        self.during("batches", async |store| {
+            let query = BatchesQuery { limit: 20, ..BatchesQuery::default() };
+            store.batches(all, query).await.unwrap();
+        })
+        .await;
+        self.during("finished", async |store| {
+            let query = FinishedQuery { batch: Some(large), limit: 100, ..Default::default() };
+            let page = store.finished(all, query.clone()).await.unwrap();
+            store.finished(all, FinishedQuery { after: page.next, ..query }).await.unwrap();
+        })
+        .await;
+        self.during("attempts", async |store| drop(store.attempts(all, large, 1).await.unwrap()))
+            .await;
+        self.during("pending of a batch", async |store| {
+            let query = PendingQuery { batch: Some(large), limit: 100, ..Default::default() };
+            let page = store.pending(all, query.clone()).await.unwrap();
+            store.pending(all, PendingQuery { after: page.next, ..query }).await.unwrap();
+        })
+        .await;
+        self.during("extend", async |store| {
+            store.extend_leases(instance, vec![LeaseId::new()], LEASE_MS).await.unwrap();
+        })
+        .await;
+    }
+
+    async fn sweeps(&mut self) {
+        self.during("find unclosed", async |store| drop(store.find_unclosed(10).await.unwrap()))
+            .await;
+        self.during("return lost", async |store| drop(store.return_lost(10, 3).await.unwrap()))
+            .await;
+        self.during("expire batches", async |store| drop(store.expire_batches(10).await.unwrap()))
+            .await;
+    }
+}
+
+/// Takes turns on one batch, the last of which keeps its lease. Gives how many lines were leased.
+async fn drain_some(store: &PostgresStore, instance: InstanceId, only: BatchId) -> u64 {
+    let mut claimed = None;
+    let mut leased = 0;
+    for _ in 0..TURNS {
+        let next = turn(instance, claimed.as_ref(), TRANCHE_LINES);
+        let claim =
+            next.claim.map(|claim| windrow_store::claim::Request { only: Some(only), ..claim });
+        claimed = store.turn(Turn { claim, ..next }).await.unwrap().claimed;
+        leased += claimed.as_ref().map_or(0, |tranche| tranche.lines.len() as u64);
+    }
+    leased
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hot_verbs_scan_no_large_table_before_and_after_analyze() {
+    let mut watched = Watched::fill().await;
+    watched.turns().await;
+    watched.analyse().await;
+    watched.turns().await;
+    watched.looks().await;
+    watched.sweeps().await;
+    assert!(watched.scans.is_empty(), "{}", watched.scans.join("\n"));
+}
