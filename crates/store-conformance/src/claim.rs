@@ -1,14 +1,15 @@
 //! Claiming: which lines one instance gets, for how long, and how it gives them back.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use windrow_domain::attempt::Status;
 use windrow_domain::lease::TRANCHE_LINES_MAX;
 use windrow_domain::{BatchId, InstanceId, LeaseId, LineSet, State};
-use windrow_store::claim::{LEASE_MS_MAX, Request, TARGETS_MAX};
-use windrow_store::error::Kind;
-use windrow_store::{Batches, Claim, Sweep};
+use windrow_store::claim::{LEASE_MS_MAX, Request, TARGETS_MAX, Tranche};
+use windrow_store::error::{Kind, Retry};
+use windrow_store::{Batches, Claim, Inspect, Store, Sweep, Time};
 
 use crate::World;
 use crate::fixture::*;
@@ -90,6 +91,48 @@ pub async fn a_repeated_claim_finds_its_lease(world: &impl World) {
     assert_eq!(third.lines, first.lines[3..], "only the outstanding line");
     assert_eq!(counts(store, batch).await.untouched, 6);
     check(store, batch).await;
+}
+
+/// The same claim sent twice at the same moment gives both the same tranche, or tells one to try
+/// again; there is one lease.
+pub async fn a_claim_sent_twice_at_once_gives_one_lease(world: &impl World) {
+    let (store, other) = (world.store(), world.another().await);
+    let batch = batch_of(store, "ada", 200).await;
+    let worker = Worker::on(store);
+    for round in 0..40 {
+        let asked = request(&[MODEL], 4);
+        let (one, two) = tokio::join!(
+            tokio::spawn(send_claim(store.clone(), worker.instance, asked.clone())),
+            tokio::spawn(send_claim(other.clone(), worker.instance, asked.clone())),
+        );
+        let mut tranches = Vec::new();
+        for answer in [one, two].map(|answer| answer.expect("a claim ends")) {
+            match answer {
+                Ok(tranche) => tranches.push(tranche.expect("lines are left")),
+                Err(error) => {
+                    let again = error.kind.retry() == Retry::AtOnce;
+                    assert!(again, "round {round}: {}", whole_text(&error));
+                }
+            }
+        }
+        assert!(!tranches.is_empty(), "round {round}: one of them gets it");
+        tranches.push(worker.ask(asked).await.expect("a repeat finds it"));
+        for tranche in &tranches {
+            assert_eq!(tranche.lease.held, tranches[0].lease.held, "round {round}");
+            assert_eq!(tranche.lines, tranches[0].lines, "round {round}");
+        }
+        assert_eq!(counts(store, batch).await.leased, 4, "round {round}: one lease");
+        worker.complete(&tranches[0]).await;
+        check(store, batch).await;
+    }
+}
+
+async fn send_claim<S: Store>(
+    store: S,
+    instance: InstanceId,
+    asked: Request,
+) -> windrow_store::Result<Option<Tranche>> {
+    store.lease_tranche(instance, asked).await
 }
 
 /// The lease id of another instance cannot be claimed with.
@@ -420,5 +463,64 @@ pub async fn a_tranche_of_the_largest_size_is_whole(world: &impl World) {
     check(store, batch).await;
     world.time().advance(Duration::from_millis(LEASE_MS));
     assert_eq!(store.return_lost(10, 3).await.unwrap().returned, 250);
+    check(store, batch).await;
+}
+
+/// A clock that goes back a little hides no untouched lines, new ones or others.
+pub async fn a_clock_that_goes_back_hides_no_untouched_lines(world: &impl World) {
+    let store = world.store();
+    let Time::Given(clock) = world.time() else { panic!("the suite runs on a given clock") };
+    let go_back = || clock.fetch_sub(10_000_000, Ordering::SeqCst);
+    let batch = batch_of(store, "ada", 10).await;
+    let worker = Worker::on(store);
+    go_back();
+    let first = worker.take(2).await;
+    assert_eq!(seqs(&first).to_string(), "0-1", "a new batch");
+    worker.complete(&first).await;
+    go_back();
+    assert_eq!(seqs(&worker.take(2).await).to_string(), "2-3", "a lane that was folded");
+    store.pause_batch(&scope("ada"), batch, None).await.unwrap();
+    store.resume_batch(&scope("ada"), batch).await.unwrap();
+    go_back();
+    assert_eq!(seqs(&worker.take(2).await).to_string(), "4-5", "a batch that was resumed");
+    check(store, batch).await;
+}
+
+/// Leases that are released or lost moments apart make few rows of returned lines, and what came
+/// back can be claimed at once.
+pub async fn lines_that_come_back_moments_apart_share_a_row(world: &impl World) {
+    const LEASES: u64 = 60;
+    let store = world.store();
+    let worker = Worker::on(store);
+    let rows_of = async |batch| store.audit(batch).await.unwrap().lanes[0].returned.len();
+    let moment = || world.time().advance(Duration::from_micros(7));
+
+    let batch = batch_of(store, "ada", 2 * LEASES).await;
+    let mut held = Vec::new();
+    for _ in 0..LEASES {
+        held.push(worker.take(2).await.lease.held.id);
+    }
+    for id in held {
+        moment();
+        assert_eq!(store.release_leases(worker.instance, vec![id]).await.unwrap(), 2);
+    }
+    let rows = rows_of(batch).await;
+    assert!(rows <= 2, "{LEASES} releases made {rows} rows");
+    let back = worker.take(1000).await;
+    assert_eq!(back.lines.len() as u64, 2 * LEASES, "one tranche, at once");
+    worker.complete(&back).await;
+
+    let batch = batch_of(store, "ada", 2 * LEASES).await;
+    for _ in 0..LEASES {
+        worker.take(2).await;
+    }
+    pass(world, LEASE_MS);
+    for _ in 0..LEASES {
+        moment();
+        assert_eq!(store.return_lost(1, 9).await.unwrap().leases, 1);
+    }
+    let rows = rows_of(batch).await;
+    assert!(rows <= 2, "{LEASES} losses made {rows} rows");
+    assert_eq!(worker.take(1000).await.lines.len(), 1, "half of what was lost together, at once");
     check(store, batch).await;
 }

@@ -344,3 +344,19 @@ pub async fn a_closing_that_meets_a_reprocess_leaves_the_batch_running(world: &i
         assert_eq!(Worker::on(store).drain(id, &[MODEL]).await, [id]);
     }
 }
+
+/// A holder that comes back late, when nobody else took the finalisation, keeps its token: what it
+/// wrote under it still counts.
+pub async fn a_late_holder_that_nobody_followed_keeps_its_token(world: &impl World) {
+    let store = world.store();
+    let id = settled(world, 2).await;
+    let (one, two) = (InstanceId::new(), InstanceId::new());
+    let held = store.take_finalisation(id, one, LEASE_MS).await.unwrap();
+    pass(world, 3 * LEASE_MS);
+    let again = world.another().await.take_finalisation(id, one, LEASE_MS).await.unwrap();
+    assert_eq!((again.token, again.expires_at), (held.token, later(world, LEASE_MS)));
+    assert_eq!(kind(store.take_finalisation(id, two, LEASE_MS).await), Kind::Contended);
+    let closed = store.close_batch(&held, rows(&held.counts), "{}").await.unwrap();
+    assert_eq!(closed.state, State::Completed);
+    check(store, id).await;
+}

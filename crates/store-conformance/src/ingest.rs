@@ -9,9 +9,10 @@ use windrow_store::ingest::{
     CHUNK_BYTES_MAX, CHUNK_LINES_MAX, Chunk, ERRORS_MAX, FileState, NewLane, NewLine, Verdict,
 };
 use windrow_store::inspect::FilesQuery;
-use windrow_store::{Batches, Ingest, Inspect, Scope, Store};
+use windrow_store::{Batches, Ingest, Inspect, Members, Scope, Store};
 
 use crate::World;
+use crate::abandon::Patience;
 use crate::fixture::*;
 
 /// Until it is sealed, a file exists for nobody but its writer.
@@ -434,4 +435,69 @@ pub async fn what_was_answered_outlives_its_writer(world: &impl World) {
     assert_eq!(reader.audit(batch).await.unwrap(), audit);
     assert_eq!(results(&reader, batch).await, rows);
     assert_bytes_read_back(world, &sheet).await;
+}
+
+/// A new lane that no line of its chunk uses is refused: it would never be done.
+pub async fn a_lane_without_a_line_is_invalid(world: &impl World) {
+    let store = world.store();
+    let sheet = Sheet::of("ada").lines(MODEL, 2);
+    let [good] = sheet.chunks().try_into().expect("one chunk");
+    store.open_file(sheet.new_file()).await.unwrap();
+    let mut unused = good.clone();
+    unused.lanes.push(NewLane { lane: 1, target: target("model-b") });
+    assert_eq!(kind(store.add_lines(sheet.id, unused).await), Kind::Invalid);
+    let blank = NewLine { lane: None, seq: 0, line: 1, raw: Bytes::from_static(b"\n") };
+    let none = Chunk { lines: vec![blank], ..good.clone() };
+    assert_eq!(kind(store.add_lines(sheet.id, none).await), Kind::Invalid);
+
+    store.add_lines(sheet.id, good).await.unwrap();
+    store.seal_file(sheet.id, Verdict::Valid).await.unwrap();
+    let batch = store.create_batch(run_over(sheet.id, "ada")).await.unwrap().id;
+    assert_eq!(Worker::on(store).drain(batch, &[MODEL, "model-b"]).await, [batch]);
+    check(store, batch).await;
+}
+
+/// A line for a lane number that no file can have is refused, the largest number too.
+pub async fn a_lane_number_past_the_bound_is_invalid(world: &impl World) {
+    let store = world.store();
+    let sheet = Sheet::of("ada").lines(MODEL, 2);
+    let [good] = sheet.chunks().try_into().expect("one chunk");
+    store.open_file(sheet.new_file()).await.unwrap();
+    let bound = LaneNo::try_from(LANES_MAX).expect("a lane number");
+    for lane in [bound, LaneNo::MAX] {
+        let mut past = good.clone();
+        (past.lines[1].lane, past.lines[1].seq) = (Some(lane), 0);
+        assert_eq!(kind(store.add_lines(sheet.id, past.clone()).await), Kind::Invalid);
+        past.lanes.push(NewLane { lane, target: target("model-b") });
+        assert_eq!(kind(store.add_lines(sheet.id, past).await), Kind::Invalid);
+    }
+    store.add_lines(sheet.id, good).await.unwrap();
+    assert_eq!(store.seal_file(sheet.id, Verdict::Valid).await.unwrap().lines, 2);
+    assert_bytes_read_back(world, &sheet).await;
+}
+
+/// A chunk whose caller stopped half way, wherever that was, can be written again, and the file
+/// reads back exactly.
+pub async fn an_abandoned_chunk_can_be_written_again(world: &impl World) {
+    let store = world.store();
+    let line = vec![b'x'; 8192];
+    for patience in Patience::growing() {
+        let mut sheet = Sheet::of("ada");
+        for no in 0..160 {
+            sheet = sheet.raw((no % 7 > 0).then_some(MODEL), line.clone());
+        }
+        let sheet = sheet.in_chunks_of(150);
+        let [large, small] = sheet.chunks().try_into().expect("two chunks");
+        assert!(large.bytes() >= 1 << 20, "large enough to take a while");
+        store.open_file(sheet.new_file()).await.unwrap();
+        patience.wait(store.add_lines(sheet.id, large.clone())).await;
+        store.members().await.expect("the next call is answered");
+        for chunk in [large, small] {
+            let written = store.add_lines(sheet.id, chunk).await;
+            written.unwrap_or_else(|error| panic!("{patience:?}: {}", whole_text(&error)));
+        }
+        let file = store.seal_file(sheet.id, Verdict::Valid).await.unwrap();
+        assert_eq!((file.lines, file.chunks), (137, 2), "{patience:?}");
+        assert_bytes_read_back(world, &sheet).await;
+    }
 }

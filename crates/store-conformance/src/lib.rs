@@ -4,13 +4,15 @@
 //! and gets one named test for each case, grouped by stage. `make_world` is an async function that
 //! gives a [`World`]: a fresh, empty database and a clock that stands still until a case moves it.
 //!
-//! Holds throughout: no case sleeps or reads a clock; each case has its own world; after each case
-//! the database's deadlock counter is where it was. The list of cases at the end of this file is the
-//! only one: a case that is not in it is dead code, and the compiler says so.
+//! Holds throughout: no case waits for real time to pass or reads a clock, but for calls that are
+//! dropped half way; each case has its own world; after each case the database's deadlock counter
+//! is where it was. The list of cases at the end of this file is the only one: a case that is not
+//! in it is dead code, and the compiler says so.
 //! Absent on purpose: SQL, plans and figures, which are the backends' own tests and the bench.
 
 #![expect(clippy::unwrap_used, reason = "a case that cannot go on has failed, and says where")]
 
+mod abandon;
 mod batch;
 mod claim;
 mod finalise;
@@ -116,6 +118,9 @@ cases! {
         another_owners_file_is_missing,
         a_file_in_use_cannot_be_dropped,
         what_was_answered_outlives_its_writer,
+        a_lane_without_a_line_is_invalid,
+        a_lane_number_past_the_bound_is_invalid,
+        an_abandoned_chunk_can_be_written_again,
     }
     batch {
         a_new_batch_has_every_line_untouched,
@@ -151,6 +156,7 @@ cases! {
         two_instances_never_share_a_line,
         nothing_to_claim_is_none,
         a_repeated_claim_finds_its_lease,
+        a_claim_sent_twice_at_once_gives_one_lease,
         another_instances_lease_id_is_a_conflict,
         a_claim_out_of_bounds_is_invalid,
         a_tranche_is_of_one_lane,
@@ -167,6 +173,8 @@ cases! {
         a_returned_set_is_split_by_the_claim,
         an_ended_batch_gives_no_lines,
         a_tranche_of_the_largest_size_is_whole,
+        a_clock_that_goes_back_hides_no_untouched_lines,
+        lines_that_come_back_moments_apart_share_a_row,
     }
     order {
         a_large_owner_does_not_starve_a_small_one,
@@ -178,11 +186,14 @@ cases! {
         every_way_out_makes_room_under_a_limit,
         a_limit_can_be_moved_and_removed,
         idle_permits_do_not_starve_another_instance,
+        a_lowered_limit_recovers_whoever_frees_first,
+        a_limit_set_while_batches_arrive_holds,
+        many_targets_at_their_limit_cost_little,
     }
     record {
         a_result_reads_back_as_it_was_written,
         large_and_empty_bodies_read_back_exactly,
-        a_zero_character_in_a_text_is_no_outage,
+        a_zero_character_in_a_text_refuses_no_turn,
         lines_without_an_outcome_stay_leased,
         each_status_is_counted,
         a_stale_token_cannot_record,
@@ -192,6 +203,7 @@ cases! {
         an_old_version_counts_for_what_is_outstanding,
         the_callers_belief_decides_nothing,
         a_line_with_two_outcomes_is_invalid,
+        one_line_number_for_two_lines_is_a_conflict,
         a_turn_names_each_lease_once_and_not_too_many,
         a_turn_with_a_bad_claim_records_nothing,
         a_turn_records_and_claims,
@@ -212,6 +224,7 @@ cases! {
         rows_that_differ_from_the_counts_are_a_conflict,
         a_wrong_proof_closes_nothing,
         a_late_closing_that_nobody_took_counts,
+        a_late_holder_that_nobody_followed_keeps_its_token,
         one_of_many_takes_the_finalisation,
         one_closing_sent_many_times_closes_once,
         unclosed_batches_are_found,
@@ -226,7 +239,9 @@ cases! {
         members_are_listed_by_the_time_they_joined,
         who_leaves_gives_its_leases_back,
         a_tombstone_is_for_ever,
-        a_tombstoned_instance_keeps_no_lines,
+        a_tombstoned_instance_is_given_no_lines,
+        a_stranger_cannot_be_tombstoned,
+        a_silence_of_ages_reaps_nobody,
         silent_members_are_reaped,
         an_unregistered_instance_keeps_its_leases,
         leaving_may_settle_a_batch,
@@ -243,6 +258,7 @@ cases! {
         closed_batches_are_pruned_after_their_retention,
         abandoned_uploads_are_pruned,
         expired_files_are_pruned_when_no_batch_needs_them,
+        needed_files_do_not_hide_expired_ones,
         old_tombstones_are_pruned,
         reaping_spares_what_is_alive,
     }
@@ -279,11 +295,13 @@ cases! {
         rule_02_a_lease_its_instance_does_not_know_is_released,
         rule_02_a_turn_repeated_after_a_lost_reply_changes_nothing,
         rule_03_turns_in_any_order_never_deadlock,
+        rule_03_turns_under_lowered_limits_never_deadlock,
         rule_04_two_turns_on_one_lease_keep_both_results,
         rule_05_every_way_out_of_a_lease_folds,
         rule_06_a_paused_batch_closes_with_its_last_line,
         rule_06_no_claim_slips_past_a_stop,
         rule_07_a_claim_that_meets_others_waits,
+        rule_08_an_abandoned_turn_happens_whole_or_not_at_all,
         rule_08_an_abandoned_turn_holds_no_lock,
         rule_09_a_killing_line_fails_alone,
         rule_10_a_retry_storm_makes_few_rows,

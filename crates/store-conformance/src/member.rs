@@ -106,21 +106,53 @@ pub async fn a_tombstone_is_for_ever(world: &impl World) {
     assert_eq!(store.members().await.unwrap().len(), 2);
 }
 
-/// Whatever a tombstoned instance still claims is refused, or lost at once.
-pub async fn a_tombstoned_instance_keeps_no_lines(world: &impl World) {
+/// A tombstoned instance is given no lines: not when it left, not when it was reaped, and not the
+/// lease again that it held when it was reaped.
+pub async fn a_tombstoned_instance_is_given_no_lines(world: &impl World) {
     let store = world.store();
-    let batch = batch_of(store, "ada", 3).await;
-    let instance = join(store).await;
-    store.tombstone(instance).await.unwrap();
-    match store.lease_tranche(instance, request(&[MODEL], 2)).await {
-        Err(error) => assert_eq!(error.kind, Kind::LeaseLost),
-        Ok(tranche) => {
-            let leased = u64::from(tranche.is_some());
-            assert_eq!(store.return_lost(10, 3).await.unwrap().leases, leased);
+    let batch = batch_of(store, "ada", 6).await;
+    let (left, reaped) = (join(store).await, join(store).await);
+    store.tombstone(left).await.unwrap();
+    let held = request(&[MODEL], 2);
+    store.lease_tranche(reaped, held.clone()).await.unwrap().expect("two lines");
+    pass(world, 1000);
+    assert_eq!(store.reap_members(1000, 10).await.unwrap(), [reaped]);
+    let new = request(&[MODEL], 2);
+    for (instance, asked) in [(left, new.clone()), (reaped, new), (reaped, held)] {
+        match store.lease_tranche(instance, asked).await {
+            Err(error) => assert_eq!(error.kind, Kind::LeaseLost),
+            Ok(tranche) => assert_eq!(tranche, None, "a tombstone is final"),
         }
     }
+    assert_eq!(counts(store, batch).await.leased, 2);
+    assert_eq!(store.return_lost(10, 3).await.unwrap().leases, 1);
     assert_eq!(counts(store, batch).await.leased, 0);
     check(store, batch).await;
+}
+
+/// Who never registered cannot be tombstoned, and trying takes nothing from it.
+pub async fn a_stranger_cannot_be_tombstoned(world: &impl World) {
+    let store = world.store();
+    let batch = batch_of(store, "ada", 4).await;
+    let worker = Worker::on(store);
+    let held = worker.take(2).await;
+    assert_eq!(kind(store.tombstone(worker.instance).await), Kind::Missing);
+    assert_eq!(counts(store, batch).await.leased, 2, "its leases are its own");
+    assert!(!is_lost(&worker.complete(&held).await));
+    assert_eq!(worker.take(2).await.lines.len(), 2, "and it may claim");
+    assert!(store.members().await.unwrap().is_empty());
+    check(store, batch).await;
+}
+
+/// However long a silence is asked for, it is answered, and nobody was silent for ages.
+pub async fn a_silence_of_ages_reaps_nobody(world: &impl World) {
+    let store = world.store();
+    let instance = join(store).await;
+    for stale_ms in [u64::MAX, u64::MAX / 1000, i64::MAX.unsigned_abs(), 1 << 53] {
+        pass(world, 1000);
+        assert_eq!(store.reap_members(stale_ms, 10).await.unwrap(), [], "{stale_ms} ms");
+    }
+    assert_eq!(seen(store, instance).await.tombstoned_at, None);
 }
 
 /// Instances not heard of are tombstoned, at most so many, each once; their leases are lost at

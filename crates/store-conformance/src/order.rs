@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use tokio::task::JoinSet;
 use windrow_domain::attempt::Status;
 use windrow_domain::{BatchId, FileId};
 use windrow_store::batch::NewBatch;
+use windrow_store::claim::{Request, Tranche};
 use windrow_store::record::Outcomes;
 use windrow_store::{Batches, Claim, Members, Scope, Store, Sweep};
 
@@ -170,9 +172,7 @@ pub async fn every_way_out_makes_room_under_a_limit(world: &impl World) {
         }
         assert_eq!(leased_of(store, MODEL).await, 8, "all permits can be had before way {way}");
         let ids: Vec<_> = held.iter().map(|tranche| tranche.lease.held.id).collect();
-        let outcomes = |of: &dyn Fn(&windrow_store::claim::Tranche) -> Outcomes| {
-            held.iter().map(of).collect::<Vec<_>>()
-        };
+        let outcomes = |of: &dyn Fn(&Tranche) -> Outcomes| held.iter().map(of).collect::<Vec<_>>();
         match way {
             0 => drop(worker.record_all(outcomes(&|t| finished(t, Status::Completed))).await),
             1 => drop(worker.record_all(outcomes(&|t| again(t, now(world)))).await),
@@ -262,4 +262,128 @@ pub async fn idle_permits_do_not_starve_another_instance(world: &impl World) {
     }
     assert_eq!(got, 12, "sixteen less the four that are in flight");
     assert_eq!(leased_of(store, MODEL).await, 16);
+}
+
+/// After a limit was lowered below what is in flight, whoever frees first and however they meet,
+/// all of the new limit can be had, and no more.
+pub async fn a_lowered_limit_recovers_whoever_frees_first(world: &impl World) {
+    let store = world.store();
+    let (a, b) = (batch_of(store, "ada", 400).await, batch_of(store, "bob", 400).await);
+    let (one, two) = (Worker::on(store), Worker::on(&world.another().await));
+    let model = target(MODEL);
+    for round in 0..20 {
+        // Known to the limit from the beginning, or only counted when it is set.
+        store.set_limit(&model, (round % 4 < 2).then_some(20)).await.unwrap();
+        let first = one.claim_only(a, &[MODEL], 10).await.expect("ten lines");
+        let second = two.claim_only(b, &[MODEL], 10).await.expect("ten lines");
+        assert_eq!((first.lines.len(), second.lines.len()), (10, 10), "round {round}");
+        store.set_limit(&model, Some(4)).await.unwrap();
+        let (left, right) = tokio::join!(
+            tokio::spawn(leave(one.clone(), first, round % 2 == 0)),
+            tokio::spawn(leave(two.clone(), second, round % 2 == 0)),
+        );
+        left.and(right).expect("both left");
+        let third = Worker::on(store);
+        assert_eq!(third.take(10).await.lines.len(), 4, "round {round}");
+        assert_eq!(third.claim(10).await, None, "round {round}: it is used up");
+        store.extend_leases(third.instance, Vec::new(), LEASE_MS).await.unwrap();
+        // What came back in parts would make the next tranches smaller.
+        store.set_limit(&model, None).await.unwrap();
+        for batch in [a, b] {
+            while counts(store, batch).await.returned > 0 {
+                let back = third.claim_only(batch, &[MODEL], 100).await.expect("returned lines");
+                third.complete(&back).await;
+            }
+        }
+    }
+    check(store, a).await;
+    check(store, b).await;
+}
+
+async fn leave<S: Store + Clone>(worker: Worker<S>, tranche: Tranche, untried: bool) {
+    let ids = vec![tranche.lease.held.id];
+    if untried {
+        let release = || worker.store.release_leases(worker.instance, ids.clone());
+        assert_eq!(patiently(release).await.expect("a release is answered"), 10);
+    } else {
+        let outcomes = vec![finished(&tranche, Status::Completed)];
+        let record = || worker.store.record(worker.instance, outcomes.clone());
+        patiently(record).await.expect("a turn is answered");
+    }
+}
+
+/// A limit that is set while a batch arrives and is claimed from counts what got in before it,
+/// and lets nothing in after.
+pub async fn a_limit_set_while_batches_arrive_holds(world: &impl World) {
+    let (store, other) = (world.store(), world.another().await);
+    let model = target(MODEL);
+    let file = Sheet::of("ada").lines(MODEL, 30).seal(store).await;
+    for round in 0..16 {
+        let (early, late) = (Worker::on(&other), Worker::on(store));
+        let arrive = tokio::spawn(arrive_and_claim(early.clone(), file));
+        for _ in 0..round % 8 {
+            tokio::task::yield_now().await;
+        }
+        patiently(|| store.set_limit(&model, Some(4))).await.expect("a limit is set");
+        let batch = arrive.await.expect("a batch arrived");
+        let before = leased_of(store, MODEL).await;
+        late.claim(10).await;
+        let leased = leased_of(store, MODEL).await;
+        assert!(leased <= before.max(4), "round {round}: {before} became {leased}");
+
+        // What got in was counted, so that all of the limit can be had when it is out again.
+        for worker in [&early, &late] {
+            store.extend_leases(worker.instance, Vec::new(), LEASE_MS).await.unwrap();
+        }
+        while late.claim(10).await.is_some() {}
+        assert_eq!(leased_of(store, MODEL).await, 4, "round {round}");
+        check(store, batch).await;
+        store.extend_leases(late.instance, Vec::new(), LEASE_MS).await.unwrap();
+        store.set_limit(&model, None).await.unwrap();
+        store.cancel_batch(&Scope::All, batch).await.unwrap();
+    }
+}
+
+async fn arrive_and_claim<S: Store + Clone>(worker: Worker<S>, file: FileId) -> BatchId {
+    let new = run_over(file, "ada");
+    patiently(|| worker.store.create_batch(new.clone())).await.expect("a batch is created");
+    let asked = Request { only: Some(new.id), ..request(&[MODEL], 10) };
+    let claim = || worker.store.lease_tranche(worker.instance, asked.clone());
+    patiently(claim).await.expect("a claim is answered");
+    new.id
+}
+
+/// A claim that names hundreds of targets at their limit finds the one that is free, and several
+/// that do so at the same moment all come to an end.
+pub async fn many_targets_at_their_limit_cost_little(world: &impl World) {
+    const FULL: usize = 200;
+    const WORKERS: usize = 4;
+    let store = world.store();
+    let names: Vec<_> = (0..=FULL).map(|no| format!("model-{no:03}")).collect();
+    let mut sheet = Sheet::of("ada");
+    for name in &names[..FULL] {
+        sheet = sheet.lines(name, 2);
+    }
+    let free = names[FULL].as_str();
+    let batch = sheet.lines(free, 2 * WORKERS as u64).run(store).await;
+    let first = Worker::on(store);
+    for name in &names[..FULL] {
+        first.ask(request(&[name], 1)).await.expect("a line");
+        store.set_limit(&target(name), Some(1)).await.unwrap();
+    }
+    let all: Vec<_> = names.iter().map(String::as_str).collect();
+    let mut tasks = JoinSet::new();
+    for _ in 0..WORKERS {
+        let worker = Worker::on(&world.another().await);
+        let asked = request(&all, 2);
+        tasks.spawn(async move {
+            patiently(|| worker.store.lease_tranche(worker.instance, asked.clone())).await
+        });
+    }
+    for claimed in tasks.join_all().await {
+        let tranche = claimed.expect("a claim is answered").expect("the free target has lines");
+        assert_eq!((tranche.lease.target.as_str(), tranche.lines.len()), (free, 2));
+    }
+    assert_eq!(first.ask(request(&all, 2)).await, None, "nothing is free any more");
+    check(store, batch).await;
 }

@@ -71,17 +71,34 @@ pub async fn large_and_empty_bodies_read_back_exactly(world: &impl World) {
     assert_eq!(rows[1].result.error.as_deref(), Some(""));
 }
 
-/// An upstream's words may hold a zero character: the line is recorded, or refused as invalid, but
-/// it never looks like a broken database.
-pub async fn a_zero_character_in_a_text_is_no_outage(world: &impl World) {
+/// An upstream's words may hold a zero character: it is kept, or replaced where the database has
+/// none, and never refuses the turn.
+pub async fn a_zero_character_in_a_text_refuses_no_turn(world: &impl World) {
+    const GIVEN: &str = "\0before\0after";
     let store = world.store();
-    let batch = batch_of(store, "ada", 1).await;
+    let batch = batch_of(store, "ada", 2).await;
     let worker = Worker::on(store);
-    let tranche = worker.take(1).await;
-    let mut outcomes = finished(&tranche, Status::Failed);
-    outcomes.finished[0].error = Some("before\0after".to_owned());
-    if let Err(error) = store.record(worker.instance, vec![outcomes]).await {
-        assert_eq!(error.kind, Kind::Invalid, "{}", whole_text(&error));
+    let tranche = worker.take(2).await;
+    let given = Some(GIVEN.to_owned());
+    let mut outcomes = finished_some(&tranche, Status::Failed, |seq| seq == 0);
+    let line = &mut outcomes.finished[0];
+    (line.custom_id, line.error) = (given.clone(), given.clone());
+    (line.shaped, line.normalised) = (given.clone(), given.clone());
+    line.error_code = given;
+    outcomes.again = again_some(&tranche, now(world), |seq| seq == 1).again;
+    (outcomes.again[0].error, outcomes.again[0].error_code) = (GIVEN.to_owned(), GIVEN.to_owned());
+    assert_eq!(kept(&worker.record(outcomes).await), (None, LineSet::new()));
+
+    let result = results(store, batch).await.remove(0).result;
+    let tries = store.attempts(&Scope::All, batch, 2).await.unwrap();
+    let texts =
+        [result.custom_id, result.error, result.shaped, result.normalised].into_iter().chain([
+            result.error_code,
+            Some(tries[0].error.clone()),
+            Some(tries[0].error_code.clone()),
+        ]);
+    for text in texts.map(|text| text.expect("it was given")) {
+        assert!(text == GIVEN || text == GIVEN.replace('\0', "\u{FFFD}"), "{text:?}");
     }
     check(store, batch).await;
 }
@@ -274,6 +291,35 @@ pub async fn a_line_with_two_outcomes_is_invalid(world: &impl World) {
         assert_eq!(counts(store, batch).await.leased, 8, "nothing half-written");
         check(store, batch).await;
     }
+}
+
+/// One number of a line for two of its lease, for lines of two leases, or for a line after another
+/// one has it: a conflict, and nothing of the turn is recorded.
+pub async fn one_line_number_for_two_lines_is_a_conflict(world: &impl World) {
+    let store = world.store();
+    let batch = batch_of(store, "ada", 6).await;
+    let worker = Worker::on(store);
+    let (one, two) = (worker.take(3).await, worker.take(3).await);
+    let [first, second] = [&one, &two].map(|tranche| finished(tranche, Status::Completed));
+    let mut double = first.clone();
+    double.finished[1].line = 1;
+    let refused = store.record(worker.instance, vec![second.clone(), double]).await;
+    assert_eq!(kind(refused), Kind::Conflict, "twice in a lease");
+    let mut foreign = second.clone();
+    foreign.finished[2].line = 1;
+    let refused = store.record(worker.instance, vec![first.clone(), foreign.clone()]).await;
+    assert_eq!(kind(refused), Kind::Conflict, "in two leases");
+    assert_eq!(counts(store, batch).await.leased, 6, "nothing was recorded");
+    assert!(results(store, batch).await.is_empty());
+    check(store, batch).await;
+
+    worker.record(first).await;
+    let refused = store.record(worker.instance, vec![foreign]).await;
+    assert_eq!(kind(refused), Kind::Conflict, "after another one has it");
+    assert_eq!(counts(store, batch).await.leased, 3);
+    assert_eq!(worker.record(second).await.finalizing, [batch], "the right numbers are taken");
+    has_one_result_per_line(store, batch, 6).await;
+    check(store, batch).await;
 }
 
 /// A turn names each lease once, and no more leases than the bound.

@@ -340,3 +340,33 @@ pub async fn reaping_spares_what_is_alive(world: &impl World) {
     assert_eq!(store.find_unclosed(10).await.unwrap(), [running]);
     has_one_result_per_line(store, running, 5).await;
 }
+
+/// Expired files that open batches still need, however many and however old, do not keep others
+/// from going, also with a small limit.
+pub async fn needed_files_do_not_hide_expired_ones(world: &impl World) {
+    let store = world.store();
+    let expiring = |ms| {
+        let mut sheet = Sheet::of("ada").lines(MODEL, 1);
+        sheet.expires_at = Some(later(world, ms));
+        sheet
+    };
+    let mut needed = Vec::new();
+    for no in 0..6 {
+        let file = expiring(1000 + no).seal(store).await;
+        store.create_batch(run_over(file, "ada")).await.unwrap();
+        needed.push(file);
+    }
+    let unneeded =
+        [expiring(2000).seal(store).await, expiring(3000).seal_invalid(store, vec![]).await.id];
+    pass(world, 60_000);
+    for _ in &unneeded {
+        assert_eq!(store.prune(keep_long(), 1).await.unwrap().files, 1);
+    }
+    assert_eq!(store.prune(keep_long(), 1).await.unwrap().files, 0);
+    for file in unneeded {
+        assert_eq!(kind(store.file(&Scope::All, file).await), Kind::Missing);
+    }
+    for file in needed {
+        assert_eq!(store.file(&Scope::All, file).await.unwrap().id, file);
+    }
+}

@@ -169,7 +169,7 @@ fn insert(tx: &Tx<'_>, new: &NewBatch, state: State) -> Result<()> {
         return Ok(());
     }
     let due = deadline.unwrap_or(i64::MAX);
-    let lanes = params![id, file, new.owner.as_str(), new.priority, due, tx.now];
+    let lanes = params![id, file, new.owner.as_str(), new.priority, due, tx.now, fold::ALWAYS];
     match tx.run(sql!("batch/insert_lanes"), lanes)? {
         0 => Err(tx.corrupt("a sealed file has no lanes")),
         _ => Ok(()),

@@ -74,21 +74,24 @@ pub(crate) fn lease_tranche(
     instance: InstanceId,
     request: &Request,
 ) -> Result<Option<Tranche>> {
-    if let Some(found) = lease::find(tx, request.lease)? {
-        if found.lease.instance != instance {
-            let because = "another instance has a lease with this id";
-            let taken = Error::new(Kind::Conflict, "lease tranche", request.lease);
-            return Err(taken.because(because));
-        }
-        return read_tranche(tx, found.lease).map(Some);
+    let found = lease::find(tx, request.lease)?;
+    if found.as_ref().is_some_and(|found| found.lease.instance != instance) {
+        let because = "another instance has a lease with this id";
+        return Err(Error::new(Kind::Conflict, "lease tranche", request.lease).because(because));
     }
+    // Before the repeat: what a tombstoned instance holds is lost already, and is not given again.
     let id = [instance.0.into_bytes()];
     if tx.sure(sql!("claim/is_tombstoned"), id, |row| row.get(0))? {
         return Ok(None);
     }
+    if let Some(found) = found {
+        return read_tranche(tx, found.lease).map(Some);
+    }
     let mut targets: Vec<&str> = request.targets.iter().map(Target::as_str).collect();
     targets.sort_unstable();
     targets.dedup();
+    let full = permits::full(tx, &targets)?;
+    targets.retain(|target| !full.contains(*target));
     // Each round either claims, or takes a drained lane or a target at its limit out of the choice.
     while let Some(lane) = pick(tx, &targets, request.only)? {
         let allowed = permits::allow(tx, &lane.target, instance, request.lines_max.into())?;

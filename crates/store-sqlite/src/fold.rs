@@ -73,12 +73,15 @@ impl Folds {
     }
 }
 
+/// Since when untouched lines may be claimed: before any time, so that a clock which goes back
+/// does not hide them.
+pub(crate) const ALWAYS: i64 = 0;
+
 /// A lane row.
 pub(crate) struct LaneRow {
     pub(crate) key: LaneKey,
     pub(crate) phase: Phase,
     ready_at: Option<i64>,
-    created_at: i64,
     pub(crate) cursor: u64,
     pub(crate) counts: Counts,
 }
@@ -89,9 +92,8 @@ impl LaneRow {
             key: LaneKey { batch: BatchId(row::uuid(row, 0)?), lane: row.get(1)? },
             phase: row::parsed(row, 2)?,
             ready_at: row.get(3)?,
-            created_at: row.get(4)?,
-            cursor: row::count(row, 6)?,
-            counts: row::counts(row, 5)?,
+            cursor: row::count(row, 5)?,
+            counts: row::counts(row, 4)?,
         })
     }
 }
@@ -144,7 +146,7 @@ pub(crate) fn steer(tx: &Tx<'_>, batch: BatchId, state: State) -> Result<Option<
 fn settle(tx: &Tx<'_>, lane: &LaneRow, phase: Phase) -> Result<bool> {
     let phase = if lane.counts.is_done(phase) { Phase::Done } else { phase };
     let ready_at = match phase {
-        Phase::Open if lane.counts.untouched > 0 => Some(lane.created_at),
+        Phase::Open if lane.counts.untouched > 0 => Some(ALWAYS),
         Phase::Open if lane.counts.returned > 0 => returned_ready(tx, lane.key)?,
         Phase::Open | Phase::Paused | Phase::Stopping | Phase::Done => None,
     };

@@ -8,13 +8,11 @@ use std::fmt::Write as _;
 
 use async_trait::async_trait;
 use rusqlite::{Row, params};
-use windrow_domain::lane::LANES_MAX;
 use windrow_domain::{FileId, Target};
 use windrow_store::ingest::{
-    CHUNK_BYTES_MAX, CHUNK_LINES_MAX, Chunk, ERRORS_MAX, File, FileState, Ingest, NewFile, NewLane,
-    Span, Verdict,
+    Chunk, ERRORS_MAX, File, FileState, Ingest, NewFile, NewLane, Span, Verdict,
 };
-use windrow_store::{Kind, Result, Scope};
+use windrow_store::{Error, Kind, Result, Scope};
 
 use crate::SqliteStore;
 use crate::row::{self, NO_LANE, lane_int};
@@ -27,7 +25,11 @@ impl Ingest for SqliteStore {
     }
 
     async fn add_lines(&self, file: FileId, chunk: Chunk) -> Result<()> {
-        self.write("add lines", file, move |tx| add_lines(tx, file, &chunk)).await
+        // Here and not on the one thread that writes: it looks at every line.
+        let spans = chunk
+            .check()
+            .map_err(|because| Error::new(Kind::Invalid, "add lines", file).because(because))?;
+        self.write("add lines", file, move |tx| add_lines(tx, file, &chunk, &spans)).await
     }
 
     async fn seal_file(&self, file: FileId, verdict: Verdict) -> Result<File> {
@@ -92,7 +94,7 @@ struct Growing {
 
 type Lanes = BTreeMap<i64, Growing>;
 
-fn add_lines(tx: &Tx<'_>, file: FileId, chunk: &Chunk) -> Result<()> {
+fn add_lines(tx: &Tx<'_>, file: FileId, chunk: &Chunk, spans: &[Span]) -> Result<()> {
     let id = file.0.into_bytes();
     let found = find(tx, file)?;
     if tx.sure(sql!("ingest/has_chunk"), params![id, chunk.no], |row| row.get(0))? {
@@ -105,27 +107,16 @@ fn add_lines(tx: &Tx<'_>, file: FileId, chunk: &Chunk) -> Result<()> {
         let because = format!("chunk {} came, chunk {} is next", chunk.no, found.chunks);
         return Err(tx.error(Kind::Conflict).because(because));
     }
-    if chunk.lines.len() > CHUNK_LINES_MAX {
-        return Err(tx.invalid("lines", format!("a chunk has at most {CHUNK_LINES_MAX} lines")));
-    }
-    // The line that goes over the bound may still be in it, and no other.
-    let last = chunk.lines.last().map_or(0, |line| line.raw.len() as u64);
-    if chunk.bytes() - last > CHUNK_BYTES_MAX as u64 {
-        return Err(tx.invalid("lines", format!("a chunk has at most {CHUNK_BYTES_MAX} bytes")));
-    }
-    let spans = chunk.spans().map_err(|lane| {
-        tx.invalid("lines", format!("the numbers of lane {} are not dense", lane_int(lane)))
-    })?;
     let mut lanes = growing(tx, file)?;
     add_lanes(tx, &mut lanes, &chunk.lanes)?;
-    let requests = grow(tx, &mut lanes, &spans)?;
+    let requests = grow(tx, &mut lanes, spans)?;
     insert_templates(tx, file, chunk)?;
     for (lane, growing) in lanes.iter().filter(|(_, growing)| growing.changed) {
         let target = growing.target.as_ref().map(Target::as_str);
         tx.run(sql!("ingest/put_lane"), params![id, lane, target, row::int(growing.lines)])?;
     }
     let bytes = row::int(chunk.bytes());
-    tx.run(sql!("ingest/insert_chunk"), params![id, chunk.no, bytes, spans_text(&spans)])?;
+    tx.run(sql!("ingest/insert_chunk"), params![id, chunk.no, bytes, spans_text(spans)])?;
     let counted = params![id, chunk.no, row::int(requests), bytes, tx.now];
     match tx.run(sql!("ingest/grow_file"), counted)? {
         1 => Ok(()),
@@ -146,9 +137,6 @@ fn growing(tx: &Tx<'_>, file: FileId) -> Result<Lanes> {
 
 fn add_lanes(tx: &Tx<'_>, lanes: &mut Lanes, new: &[NewLane]) -> Result<()> {
     for lane in new {
-        if usize::from(lane.lane) >= LANES_MAX {
-            return Err(tx.invalid("lanes", format!("a file has at most {LANES_MAX} targets")));
-        }
         let next = lanes.keys().filter(|no| **no != NO_LANE).count();
         if usize::from(lane.lane) != next {
             return Err(tx.invalid("lanes", format!("lane {} came, {next} is next", lane.lane)));

@@ -90,7 +90,7 @@ pub(crate) fn release(tx: &Tx<'_>, row: &LeaseRow, folds: &mut Folds) -> Result<
         attempts: row.lease.attempts,
         crashes: row.lease.crashes,
         tranche_max: row.tranche_max(),
-        not_before: tx.now,
+        not_before: tx.bucket(),
     };
     give_back(tx, row, &bucket, folds)
 }

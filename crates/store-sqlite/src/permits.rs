@@ -4,6 +4,8 @@
 //! claims no more than it was granted; so the lines in flight never exceed the limit. Permits that
 //! lie idle with one instance are taken back when another finds none left, so nobody starves.
 
+use std::collections::HashSet;
+
 use rusqlite::params;
 use windrow_domain::{InstanceId, Target};
 use windrow_store::Result;
@@ -88,6 +90,13 @@ pub(crate) fn allow(
         put(tx, target, instance, own)?;
     }
     Ok(wanted.min(own.granted.saturating_sub(own.used)))
+}
+
+/// Which of the targets have no room left, whoever asks: one question for all of them, so that
+/// many targets at their limit do not cost a claim one search each.
+pub(crate) fn full(tx: &Tx<'_>, targets: &[&str]) -> Result<HashSet<String>> {
+    let wanted = serde_json::to_string(targets).expect("names are text");
+    Ok(tx.all(sql!("permits/full"), [wanted], |row| row.get(0))?.into_iter().collect())
 }
 
 /// `n` lines are in flight now; what was granted beyond them and a block goes back.

@@ -89,7 +89,7 @@ fn record_lease(
 
 /// Where lines of the lease go back to.
 fn bucket(tx: &Tx<'_>, row: &LeaseRow, back: &Back) -> Bucket {
-    let not_before = back.not_before.map_or(tx.now, |at| at.as_microsecond());
+    let not_before = back.not_before.map_or_else(|| tx.bucket(), |at| at.as_microsecond());
     let (attempts, crashes) = (row.lease.attempts, row.lease.crashes);
     match back.tried {
         true => Bucket { attempts: attempts + 1, crashes: 0, tranche_max: None, not_before },

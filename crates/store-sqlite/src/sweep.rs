@@ -49,7 +49,7 @@ fn return_lost(tx: &Tx<'_>, limit: u32, crashes_max: u32) -> Result<Lost> {
                     attempts: row.lease.attempts,
                     crashes: crashes.saturating_add(1),
                     tranche_max: Some(tranche_max),
-                    not_before: tx.now,
+                    not_before: tx.bucket(),
                 };
                 lost.returned += lease::give_back(tx, &row, &bucket, &mut folds)?;
             }

@@ -8,6 +8,7 @@ use std::fmt::Display;
 use jiff::Timestamp;
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Params, Row};
 use windrow_store::error::Cause;
+use windrow_store::record::BUCKET_MS;
 use windrow_store::{Error, Kind, Result, Time};
 
 use crate::error;
@@ -107,6 +108,12 @@ impl<'c> Tx<'c> {
     pub(crate) fn after(&self, micros: u64) -> i64 {
         let later = self.now.saturating_add(i64::try_from(micros).unwrap_or(i64::MAX));
         later.min(Timestamp::MAX.as_second() * 1_000_000)
+    }
+
+    /// The start of the bucket that the time of the call falls in, for lines that may be claimed
+    /// at once: sets that come back moments apart share a row.
+    pub(crate) fn bucket(&self) -> i64 {
+        self.now - self.now.rem_euclid(BUCKET_MS * 1000)
     }
 
     /// The time of the call, `secs` earlier.

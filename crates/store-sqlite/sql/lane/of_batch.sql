@@ -1,5 +1,5 @@
 -- Every lane of one batch with its places, by number.
-SELECT /* lane/of_batch */ batch_id, lane, phase, ready_at, created_at,
+SELECT /* lane/of_batch */ batch_id, lane, phase, ready_at,
     total, cursor, returned, leased, completed, failed, not_found, skipped
 FROM batch_lanes
 WHERE batch_id = ?1

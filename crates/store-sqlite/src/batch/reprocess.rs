@@ -115,7 +115,7 @@ fn put_back(tx: &Tx<'_>, batch: BatchId, lines: &[Finished], phase: Phase) -> Re
         delta.returned += 1;
         delta.finished[line.status] -= 1;
     }
-    let bucket = Bucket { attempts: 0, crashes: 0, tranche_max: None, not_before: tx.now };
+    let bucket = Bucket { attempts: 0, crashes: 0, tranche_max: None, not_before: tx.bucket() };
     for (lane, (seqs, delta)) in lanes {
         let key = LaneKey { batch, lane };
         returned::add(tx, key, &bucket, &seqs.into_iter().collect::<LineSet>())?;
