@@ -5,15 +5,16 @@ use std::error::Error as _;
 use std::ops::Deref;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, NoTls};
-use windrow_domain::attempt::Status;
+use windrow_domain::attempt::{Class, Status};
 use windrow_domain::{BatchId, FileId, InstanceId, LeaseId, Owner, Target};
 use windrow_store::batch::NewBatch;
-use windrow_store::claim::{Request, Tranche};
+use windrow_store::claim::{Line, Request, Tranche};
 use windrow_store::ingest::{Chunk, NewFile, NewLane, NewLine, Verdict};
-use windrow_store::record::{Finished, Outcomes, Turn};
-use windrow_store::{Batches, Error, Ingest, Inspect, Record, Result, Retry, Scope};
+use windrow_store::record::{Again, Finished, Outcomes, Turn};
+use windrow_store::{Batches, Error, Ingest, Inspect, Result, Retry, Scope};
 use windrow_store_postgres::{Options, PostgresStore};
 use windrow_testkit::postgres::Database;
 
@@ -168,11 +169,16 @@ pub(crate) fn request(lines_max: u32) -> Request {
 /// Every line of the tranche completed.
 pub(crate) fn completed(tranche: &Tranche) -> Outcomes {
     let tries = tranche.lease.attempts + 1;
-    let done = |line: &windrow_store::claim::Line| {
-        Finished::bare(line.seq, line.line, Status::Completed, tries)
-    };
+    let done = |line: &Line| Finished::bare(line.seq, line.line, Status::Completed, tries);
     let finished = tranche.lines.iter().map(done).collect();
     Outcomes { finished, ..Outcomes::of(tranche.lease.held.clone()) }
+}
+
+/// A line that was tried in vain.
+pub(crate) fn again(line: &Line, not_before: Timestamp) -> Again {
+    let (error_code, error) = ("http_500".to_owned(), "the target failed".to_owned());
+    let (seq, line, class) = (line.seq, line.line, Class::Server);
+    Again { seq, line, not_before, class, error_code, error }
 }
 
 /// A turn that completes a tranche and claims the next so many lines.
@@ -188,12 +194,4 @@ pub(crate) async fn assert_finished(store: &PostgresStore, batch: BatchId, lines
     let results: u64 = audit.lanes.iter().map(|lane| lane.results).sum();
     assert_eq!(results, lines, "result rows");
     assert_eq!(store.batch(&Scope::All, batch).await.unwrap().counts.finished(), lines);
-}
-
-/// Repeats a turn until it is answered.
-pub(crate) async fn persistent_turn(
-    store: &PostgresStore,
-    turn: &Turn,
-) -> windrow_store::record::Reply {
-    persist(|| store.turn(turn.clone())).await
 }

@@ -7,19 +7,21 @@ use std::time::Duration;
 use tokio::time::timeout;
 use windrow_domain::{BatchId, InstanceId};
 use windrow_store::claim::Tranche;
+use windrow_store::ingest::Verdict;
 use windrow_store::record::Turn;
-use windrow_store::{Claim, Inspect, Kind, Record, Retry, Scope};
+use windrow_store::{Claim, Ingest, Inspect, Kind, Record, Retry, Scope};
 use windrow_store_postgres::{Options, PostgresStore};
 use windrow_testkit::pgbouncer::Upstream;
 use windrow_testkit::postgres::Database;
 use windrow_testkit::proxy::{Mode, Proxy, Toward};
 
 use crate::kit::{
-    assert_finished, batch, file, fresh, persistent_turn, request, store, turn, whole,
+    assert_finished, batch, chunk, file, fresh, new_file, persist, request, store, turn, whole,
 };
 
 const TRANCHE_LINES: u32 = 20;
 const LINES: u64 = 2_000;
+const CHUNK_LINES: u64 = 1_000;
 /// Longer than every timeout of the store under test together, shorter than a hang.
 const ANSWER_SECS_MAX: u64 = 15;
 
@@ -77,7 +79,7 @@ impl Far {
 
     /// Repeats the turn until it is answered; what it did, it did once.
     async fn complete(&mut self, turn: &Turn) {
-        let reply = persistent_turn(&self.far, turn).await;
+        let reply = persist(|| self.far.turn(turn.clone())).await;
         self.finished += self.tranche.lines.len() as u64;
         self.tranche = reply.claimed.expect("the batch has many lines");
         assert_eq!(self.tranche.lines.len(), usize::try_from(TRANCHE_LINES).unwrap());
@@ -147,5 +149,36 @@ async fn a_network_that_swallows_is_unavailable_in_bounded_time() {
     let mut far = Far::start().await;
     assert!(!far.turn_while(Mode::BlackHole).await);
     assert!(far.turn_while(Mode::Pass).await);
+    far.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chunk_on_a_bad_network_is_written_once() {
+    let far = Far::start().await;
+    let modes = [
+        Mode::Cut { toward: Toward::Client, after: 0 },
+        Mode::Cut { toward: Toward::Client, after: 60 },
+        Mode::Cut { toward: Toward::Server, after: 100 },
+        Mode::Cut { toward: Toward::Server, after: 20_000 },
+        Mode::Reset,
+        Mode::Stall,
+        Mode::BlackHole,
+    ];
+    let new = new_file();
+    let id = new.id;
+    far.far.open_file(new).await.unwrap();
+    for (no, mode) in (0..).zip(modes) {
+        let piece = chunk(no, u64::from(no) * CHUNK_LINES, CHUNK_LINES);
+        far.proxy.set(mode);
+        let tried = far.far.add_lines(id, piece.clone());
+        let tried = timeout(Duration::from_secs(ANSWER_SECS_MAX), tried).await;
+        far.proxy.set(Mode::Pass);
+        let tried = tried.unwrap_or_else(|_| panic!("{mode:?}: no answer in {ANSWER_SECS_MAX} s"));
+        let error = tried.expect_err("the network failed");
+        assert_eq!(error.kind, Kind::Unavailable, "{mode:?}: {}", whole(&error));
+        persist(|| far.far.add_lines(id, piece.clone())).await;
+    }
+    let sealed = far.near.seal_file(id, Verdict::Valid).await.unwrap();
+    assert_eq!(sealed.lines, modes.len() as u64 * CHUNK_LINES);
     far.end().await;
 }

@@ -2,17 +2,21 @@
 
 use std::collections::BTreeMap;
 
+use futures_util::future::join_all;
 use windrow_domain::{BatchId, InstanceId, LeaseId};
+use windrow_store::claim::Request;
 use windrow_store::inspect::{BatchesQuery, FinishedQuery, PendingQuery};
-use windrow_store::record::Turn;
+use windrow_store::record::{Outcomes, Turn};
 use windrow_store::{Claim, Finalise, Inspect, Record, Scope, Sweep};
 use windrow_store_postgres::PostgresStore;
 use windrow_testkit::postgres::Database;
 
-use crate::kit::{LEASE_MS, Session, batch, file, fresh, store, turn, until};
+use crate::kit::{LEASE_MS, Session, again, batch, file, fresh, store, turn, until};
 
 const LINES: u64 = 50_000;
-const SMALL_BATCHES: usize = 200;
+/// Enough of them that a scan costs more than a look by key; the planner scans what fits few pages.
+const SMALL_BATCHES: usize = 2_000;
+const SMALL_TURNS: usize = 50;
 const SMALL_LINES: u64 = 20;
 const TRANCHE_LINES: u32 = 200;
 const TURNS: u64 = 10;
@@ -43,17 +47,17 @@ impl Watched {
         let session = Session::open(&database.url()).await.unwrap();
         let filler = store(&database.url()).await;
         let small = file(&filler, SMALL_LINES).await;
-        for _ in 0..SMALL_BATCHES {
-            batch(&filler, small).await;
-        }
+        let made: Vec<_> = (0..SMALL_BATCHES).map(|_| batch(&filler, small)).collect();
+        join_all(made).await;
         let large = batch(&filler, file(&filler, LINES).await).await;
         let instance = InstanceId::new();
         let mut claimed = None;
-        for _ in 0..SMALL_BATCHES / 2 {
+        for _ in 0..SMALL_TURNS {
             let next = turn(instance, claimed.as_ref(), TRANCHE_LINES);
             claimed = filler.turn(next).await.unwrap().claimed;
         }
         drain_some(&filler, instance, large).await;
+        retry_some(&filler, instance, large).await;
         Self { database, session, large, instance, scans: Vec::new() }
     }
 
@@ -155,12 +159,28 @@ async fn drain_some(store: &PostgresStore, instance: InstanceId, only: BatchId) 
     let mut leased = 0;
     for _ in 0..TURNS {
         let next = turn(instance, claimed.as_ref(), TRANCHE_LINES);
-        let claim =
-            next.claim.map(|claim| windrow_store::claim::Request { only: Some(only), ..claim });
-        claimed = store.turn(Turn { claim, ..next }).await.unwrap().claimed;
+        claimed = store.turn(within(next, only)).await.unwrap().claimed;
         leased += claimed.as_ref().map_or(0, |tranche| tranche.lines.len() as u64);
     }
     leased
+}
+
+/// Tries lines in vain, so that there is a history.
+async fn retry_some(store: &PostgresStore, instance: InstanceId, only: BatchId) {
+    for _ in 0..TURNS {
+        let next = within(turn(instance, None, TRANCHE_LINES), only);
+        let tranche = store.turn(next).await.unwrap().claimed.unwrap();
+        let due = tranche.lease.expires_at;
+        let again = tranche.lines.iter().map(|line| again(line, due)).collect();
+        let outcomes = Outcomes { again, ..Outcomes::of(tranche.lease.held) };
+        store.record(instance, vec![outcomes]).await.unwrap();
+    }
+}
+
+/// The same turn, with a claim from one batch only.
+fn within(turn: Turn, only: BatchId) -> Turn {
+    let claim = turn.claim.map(|claim| Request { only: Some(only), ..claim });
+    Turn { claim, ..turn }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,18 +1,21 @@
 //! The whole contract once, on things of its own: every statement of the store runs.
 
-use windrow_domain::attempt::{Class, Status};
+use jiff::SignedDuration;
+use windrow_domain::attempt::Status;
 use windrow_domain::{BatchId, InstanceId, LineSet};
 use windrow_store::batch::{Reprocess, Select};
 use windrow_store::finalise::Rows;
 use windrow_store::ingest::{LineError, Verdict};
 use windrow_store::inspect::{BatchesQuery, FilesQuery, FinishedQuery, PendingQuery};
 use windrow_store::member::NewMember;
-use windrow_store::record::{Again, Fold, Outcomes};
+use windrow_store::record::{Fold, Outcomes};
 use windrow_store::sweep::Retention;
 use windrow_store::{Batches, Claim, Finalise, Ingest, Inspect, Members, Record, Scope, Sweep};
 use windrow_store_postgres::PostgresStore;
 
-use crate::kit::{LEASE_MS, batch, chunk, completed, file, new_batch, new_file, request, target};
+use crate::kit::{
+    LEASE_MS, again, batch, chunk, completed, file, new_batch, new_file, request, target,
+};
 
 const ALL: &Scope = &Scope::All;
 const LINES: u64 = 40;
@@ -68,17 +71,11 @@ async fn work(store: &PostgresStore, me: InstanceId, running: BatchId) {
     let extended = store.extend_leases(me, vec![first.lease.held.id], LEASE_MS).await.unwrap();
     assert_eq!(extended.extended.len(), 1);
     let line = &first.lines[0];
-    let again = Again {
-        seq: line.seq,
-        line: line.line,
-        not_before: first.lease.granted_at,
-        class: Class::Server,
-        error_code: "http_500".to_owned(),
-        error: "the target failed".to_owned(),
-    };
+    // Long enough ago to be due at once, bucket and all.
+    let due = first.lease.granted_at - SignedDuration::from_secs(1);
     let released = LineSet::span(first.lines[1].seq, 1);
     let held = first.lease.held.clone();
-    let outcomes = Outcomes { again: vec![again], released, ..Outcomes::of(held) };
+    let outcomes = Outcomes { again: vec![again(line, due)], released, ..Outcomes::of(held) };
     let reply = store.record(me, vec![outcomes.clone()]).await.unwrap();
     assert!(matches!(&reply.folds[..], [Fold::Kept { held: Some(_), .. }]));
     // The same again, as after a lost reply: the store looks before it plans.
