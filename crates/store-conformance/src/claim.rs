@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use windrow_domain::attempt::Status;
 use windrow_domain::lease::TRANCHE_LINES_MAX;
 use windrow_domain::{BatchId, InstanceId, LeaseId, LineSet, State};
@@ -101,12 +102,12 @@ pub async fn a_claim_sent_twice_at_once_gives_one_lease(world: &impl World) {
     let worker = Worker::on(store);
     for round in 0..40 {
         let asked = request(&[MODEL], 4);
-        let (one, two) = tokio::join!(
-            tokio::spawn(send_claim(store.clone(), worker.instance, asked.clone())),
-            tokio::spawn(send_claim(other.clone(), worker.instance, asked.clone())),
-        );
+        let sent = [store, &other]
+            .map(|store| send_claim(store.clone(), worker.instance, asked.clone()))
+            .into_iter()
+            .collect::<JoinSet<_>>();
         let mut tranches = Vec::new();
-        for answer in [one, two].map(|answer| answer.expect("a claim ends")) {
+        for answer in sent.join_all().await {
             match answer {
                 Ok(tranche) => tranches.push(tranche.expect("lines are left")),
                 Err(error) => {

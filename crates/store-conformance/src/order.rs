@@ -278,11 +278,9 @@ pub async fn a_lowered_limit_recovers_whoever_frees_first(world: &impl World) {
         let second = two.claim_only(b, &[MODEL], 10).await.expect("ten lines");
         assert_eq!((first.lines.len(), second.lines.len()), (10, 10), "round {round}");
         store.set_limit(&model, Some(4)).await.unwrap();
-        let (left, right) = tokio::join!(
-            tokio::spawn(leave(one.clone(), first, round % 2 == 0)),
-            tokio::spawn(leave(two.clone(), second, round % 2 == 0)),
-        );
-        left.and(right).expect("both left");
+        let holders = [(one.clone(), first), (two.clone(), second)];
+        let leave = |(worker, tranche)| leave(worker, tranche, round % 2 == 0);
+        holders.into_iter().map(leave).collect::<JoinSet<_>>().join_all().await;
         let third = Worker::on(store);
         assert_eq!(third.take(10).await.lines.len(), 4, "round {round}");
         assert_eq!(third.claim(10).await, None, "round {round}: it is used up");
@@ -320,12 +318,12 @@ pub async fn a_limit_set_while_batches_arrive_holds(world: &impl World) {
     let file = Sheet::of("ada").lines(MODEL, 30).seal(store).await;
     for round in 0..16 {
         let (early, late) = (Worker::on(&other), Worker::on(store));
-        let arrive = tokio::spawn(arrive_and_claim(early.clone(), file));
+        let arrive = JoinSet::from_iter([arrive_and_claim(early.clone(), file)]);
         for _ in 0..round % 8 {
             tokio::task::yield_now().await;
         }
         patiently(|| store.set_limit(&model, Some(4))).await.expect("a limit is set");
-        let batch = arrive.await.expect("a batch arrived");
+        let [batch] = arrive.join_all().await.try_into().expect("a batch arrived");
         let before = leased_of(store, MODEL).await;
         late.claim(10).await;
         let leased = leased_of(store, MODEL).await;
