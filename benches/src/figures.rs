@@ -103,7 +103,7 @@ pub(crate) async fn claim_crowded(bed: &dyn Bed, size: Size, large: FileId) -> R
     let (mut these, mut those) = (Vec::new(), Vec::new());
     let mut crowd = Vec::new();
     // A block of claims alone, a block in the crowd, and again: drift meets both alike.
-    let blocks = 10;
+    let blocks = 4;
     for _ in 0..blocks {
         for _ in 0..size.samples.div_ceil(blocks) {
             those.push(timed_claim(&*store, None).await?);
