@@ -156,9 +156,26 @@ impl Db {
         subject: &(dyn Display + Sync),
         calls: &[Call<'_>],
     ) -> Result<Vec<Vec<Row>>> {
-        let client = self.client(verb, subject).await?;
-        let answers = self.pipeline(&client, begin, calls).await;
+        let client = Inside::of(self.client(verb, subject).await?);
+        let answers = self.in_time(verb, subject, self.pipeline(&client, begin, calls)).await?;
+        // Answered, well or badly: its transaction has ended.
+        client.leave();
         answers.map_err(|cause| from_driver(verb, subject, cause))
+    }
+
+    /// Waits no longer than the server itself may take: a network that swallows everything must not
+    /// hold the caller for ever. The connection of a call that is late is not used again.
+    pub(crate) async fn in_time<T>(
+        &self,
+        verb: &'static str,
+        subject: &(dyn Display + Sync),
+        work: impl Future<Output = T>,
+    ) -> Result<T> {
+        let Options { acquire_ms_max, lock_ms_max, statement_ms_max, idle_ms_max, .. } =
+            &self.options;
+        let longest = acquire_ms_max + lock_ms_max + statement_ms_max + idle_ms_max;
+        let done = tokio::time::timeout(Duration::from_millis(longest), work).await;
+        done.map_err(|late| Error::new(Kind::Unavailable, verb, subject).because(late))
     }
 
     async fn pipeline(

@@ -118,12 +118,15 @@ impl PostgresStore {
         }
         let client = Inside::of(self.db.client(VERB, &file).await?);
         let driver = |cause| from_driver(VERB, &file, cause);
-        self.copy_lines(&client, file, chunk).await.map_err(driver)?;
-        let finish = sql!("ingest/finish_call").text();
-        let (finished, committed) =
-            join(client.query_typed(&finish, &params), client.batch_execute("COMMIT")).await;
-        finished.map_err(driver)?;
-        committed.map_err(driver)?;
+        let work = async {
+            self.copy_lines(&client, file, chunk).await?;
+            let finish = sql!("ingest/finish_call").text();
+            let (finished, committed) =
+                join(client.query_typed(&finish, &params), client.batch_execute("COMMIT")).await;
+            finished?;
+            committed
+        };
+        self.db.in_time(VERB, &file, work).await?.map_err(driver)?;
         client.leave();
         Ok(())
     }

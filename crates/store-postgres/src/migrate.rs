@@ -10,7 +10,7 @@ use tokio_postgres::Client;
 use windrow_store::error::{Error, Kind, Result};
 
 use crate::db::{Db, with_functions};
-use crate::error::from_driver;
+use crate::error::{from_driver, kind_of};
 
 mod embedded {
     refinery::embed_migrations!("migrations");
@@ -82,7 +82,7 @@ pub(crate) async fn run(db: &Db) -> Result<()> {
     let mut runner = embedded::migrations::runner();
     runner.set_migration_table_name(HISTORY);
     let tables = runner.run_async(&mut *client).await;
-    tables.map_err(|cause| Error::new(Kind::Corrupt, VERB, "database").because(cause))?;
+    tables.map_err(from_runner)?;
     install_functions(&client).await.map_err(driver)
 }
 
@@ -96,4 +96,16 @@ async fn install_functions(client: &Client) -> Result<(), tokio_postgres::Error>
     }
     let texts: String = FUNCTIONS.iter().map(|text| with_functions(text)).collect();
     client.batch_execute(&format!("BEGIN; CREATE SCHEMA {schema}; {texts} COMMIT")).await
+}
+
+/// A migration that failed: the database's own word if it has one, else the schema is not ours.
+fn from_runner(cause: refinery::Error) -> Error {
+    let driver = std::error::Error::source(&cause)
+        .and_then(|source| source.downcast_ref::<tokio_postgres::Error>());
+    let kind = match driver {
+        Some(driver) if driver.is_closed() => Kind::Unavailable,
+        Some(driver) => driver.code().map_or(Kind::Unavailable, |code| kind_of(code.code())),
+        None => Kind::Corrupt,
+    };
+    Error::new(kind, "migrate", "database").because(cause)
 }
