@@ -119,7 +119,7 @@ impl PostgresStore {
         }
         let answers = match calls.is_empty() {
             true => Vec::new(),
-            false => self.db.call(VERB, &turn.instance, &calls).await?,
+            false => self.db.call_early(VERB, &turn.instance, &calls).await?,
         };
         let mut answers = answers.into_iter();
         let recorded = if writes.is_empty() { None } else { answers.next() };
