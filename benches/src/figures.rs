@@ -15,6 +15,9 @@ use crate::load::{self, CONNECTIONS, TRANCHE, Until, audit, drain};
 use crate::postgres::PostgresBed;
 use crate::report::{Bar, Figure};
 
+/// No machine drains faster than this, as far as the amount of work to prepare goes.
+const LINES_A_SECOND_MAX: u64 = 400_000;
+
 /// How large the measured things are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
@@ -217,7 +220,7 @@ pub(crate) async fn snapshot(bed: &PostgresBed, size: Size) -> Result<Figure> {
         let store = bed.store();
         let file = load::file(&*store, size.lines).await?;
         // More work than can be done in that time.
-        for _ in 0..held.as_secs() / 4 + 2 {
+        for _ in 0..held.as_secs() * LINES_A_SECOND_MAX / size.lines + 2 {
             load::batch(&*store, file).await?;
         }
         let session = bed.session().await?;

@@ -141,6 +141,11 @@ async fn measure(run: Run) -> Result<ExitCode> {
     if let Some(path) = run.json {
         std::fs::write(path, serde_json::to_vec_pretty(&table.figures)?)?;
     }
+    anyhow::ensure!(
+        !table.figures.is_empty(),
+        "no figure's name and store contain {:?}",
+        table.only
+    );
     let missed: Vec<_> = table.figures.iter().filter(|figure| !figure.holds()).collect();
     if run.size == Scale::Small {
         println!("small sizes show that everything runs; their figures are not judged");

@@ -1,7 +1,7 @@
 //! The embedded store: SQLite, in a file or in memory.
 //!
-//! One thread writes and commits once for all calls that wait together ([`writer`]); a few threads
-//! read beside it ([`readers`]). The same file may serve several processes: SQLite's own lock
+//! One thread writes and commits once for all calls that wait together (`writer`); a few threads
+//! read beside it (`readers`). The same file may serve several processes: SQLite's own lock
 //! orders them, and the tokens in the rows say who may write what.
 //!
 //! Holds throughout: lease → returned → lane → batch is the order in which a call touches rows, as
