@@ -149,6 +149,10 @@ impl Db {
         subject: &(dyn Display + Sync),
         calls: &[Call<'_>],
     ) -> Result<Vec<Vec<Row>>> {
+        // A pooler may take the first commit for the end, and give the connection to another caller.
+        if self.options.transaction_pooler {
+            return self.call(verb, subject, calls).await;
+        }
         let flush = [Call { sql: sql!("record/flush"), params: &[] }];
         self.call_within(&self.begin_early, verb, subject, calls, &flush).await
     }

@@ -58,8 +58,9 @@ fn is_io(cause: &tokio_postgres::Error) -> bool {
         }
         source = inner.source();
     }
-    // Connecting in too long a time has no inner error.
-    cause.to_string().contains("connect")
+    // Connecting in too long a time has no inner error; a stray answer ends the connection.
+    let text = cause.to_string();
+    text.contains("connect") || text.contains("unexpected message")
 }
 
 /// An error of the pool: nobody gave a connection back in time, or none could be made.
