@@ -9,6 +9,7 @@
 
 pub mod attempt;
 pub mod batch;
+pub mod control;
 pub mod ids;
 pub mod lane;
 pub mod lease;
