@@ -1,0 +1,160 @@
+//! Executing: a leased line becomes the outcome of one try.
+//!
+//! Holds throughout: an executor never touches the store; a refused, slow or missing upstream is
+//! data ([`Verdict::Failed`]), never an error that climbs; whoever drops the future ends the try.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use windrow_domain::attempt::Failure;
+use windrow_domain::control::{breaker, concurrency, pace};
+use windrow_domain::{BatchId, LaneNo, Target};
+
+/// One try of one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The batch it belongs to.
+    pub batch: BatchId,
+    /// Where it goes.
+    pub target: Target,
+    /// Its lane in the file.
+    pub lane: LaneNo,
+    /// Its number in the file, from 1.
+    pub line: u64,
+    /// Its exact bytes, as they came in.
+    pub raw: Bytes,
+    /// Which try in this generation of the batch, from 1.
+    pub attempt: u32,
+    /// Tries behind it, over all generations.
+    pub tried: u32,
+    /// How many of those got a definitive answer: anything but a failed connection or a timeout.
+    pub answered: u32,
+}
+
+impl Call {
+    /// The `Idempotency-Key` of this try: `<batch>:<line>:<n>`. After a crash, a failed connection
+    /// or a timeout it is the same again, since nobody knows whether the target did the work; `n`
+    /// rises with every definitive answer, so that a bad one is not replayed.
+    pub fn key(&self) -> String {
+        self.key_of(self.answered)
+    }
+
+    /// The key when every try sends another request (variants): `n` rises with every try.
+    pub fn key_of_variant(&self) -> String {
+        self.key_of(self.tried)
+    }
+
+    fn key_of(&self, before: u32) -> String {
+        format!("{}:{}:{}", self.batch, self.line, u64::from(before) + 1)
+    }
+}
+
+/// What came of a try.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tried {
+    /// The request's own id, when the executor read it.
+    pub custom_id: Option<String>,
+    /// The HTTP status, when there was one.
+    pub http_status: Option<u16>,
+    /// The raw body of the answer, when there was one.
+    pub body: Option<Bytes>,
+    /// What it means for the line.
+    pub verdict: Verdict,
+}
+
+/// What a try means for its line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It has its answer.
+    Completed,
+    /// It has none; the retry policy decides whether it is tried again.
+    Failed(Failure),
+    /// It was not to be tried; the sentence says why.
+    Skipped(String),
+}
+
+impl Tried {
+    /// The line has its answer.
+    pub fn completed(body: impl Into<Bytes>) -> Self {
+        let body = Some(body.into());
+        Self { custom_id: None, http_status: None, body, verdict: Verdict::Completed }
+    }
+
+    /// The line has no answer.
+    pub fn failed(failure: Failure) -> Self {
+        let verdict = Verdict::Failed(failure);
+        Self { custom_id: None, http_status: None, body: None, verdict }
+    }
+
+    /// The line was not to be tried.
+    pub fn skipped(because: impl Into<String>) -> Self {
+        let verdict = Verdict::Skipped(because.into());
+        Self { custom_id: None, http_status: None, body: None, verdict }
+    }
+}
+
+/// How hard a target may be pressed. Bounds, not constants: the controllers move within them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Limits {
+    /// Requests in flight.
+    pub concurrency: concurrency::Bounds,
+    /// When to stop trying for a while.
+    pub breaker: breaker::Bounds,
+    /// Requests over time, shared by the targets of one host.
+    pub pace: pace::Bounds,
+}
+
+/// Runs lines. HTTP is one; a program that embeds the engine brings its own.
+#[async_trait]
+pub trait Executor: Send + Sync + 'static {
+    /// Tries a line once.
+    async fn execute(&self, call: Call) -> Tried;
+
+    /// Whether it knows what to do with lines of that target. Others are never claimed.
+    fn serves(&self, _target: &Target) -> bool {
+        true
+    }
+
+    /// How hard that target may be pressed.
+    fn limits(&self, _target: &Target) -> Limits {
+        Limits::default()
+    }
+
+    /// Whose pace the target shares: targets of one host are paced together.
+    fn host(&self, target: &Target) -> String {
+        target.as_str().to_owned()
+    }
+}
+
+/// An async function is an executor.
+#[async_trait]
+impl<F, T> Executor for F
+where
+    F: Fn(Call) -> T + Send + Sync + 'static,
+    T: Future<Output = Tried> + Send,
+{
+    async fn execute(&self, call: Call) -> Tried {
+        self(call).await
+    }
+}
+
+#[async_trait]
+impl Executor for Arc<dyn Executor> {
+    async fn execute(&self, call: Call) -> Tried {
+        (**self).execute(call).await
+    }
+
+    fn serves(&self, target: &Target) -> bool {
+        (**self).serves(target)
+    }
+
+    fn limits(&self, target: &Target) -> Limits {
+        (**self).limits(target)
+    }
+
+    fn host(&self, target: &Target) -> String {
+        (**self).host(target)
+    }
+}
