@@ -60,6 +60,9 @@ pub struct Tried {
     pub http_status: Option<u16>,
     /// The raw body of the answer, when there was one.
     pub body: Option<Bytes>,
+    /// Whether the target may have seen the request. When it surely has not (no connection), and its
+    /// breaker is open, the try does not count.
+    pub reached: bool,
     /// What it means for the line.
     pub verdict: Verdict,
 }
@@ -78,20 +81,21 @@ pub enum Verdict {
 impl Tried {
     /// The line has its answer.
     pub fn completed(body: impl Into<Bytes>) -> Self {
-        let body = Some(body.into());
-        Self { custom_id: None, http_status: None, body, verdict: Verdict::Completed }
+        Self { body: Some(body.into()), ..Self::of(Verdict::Completed) }
     }
 
     /// The line has no answer.
     pub fn failed(failure: Failure) -> Self {
-        let verdict = Verdict::Failed(failure);
-        Self { custom_id: None, http_status: None, body: None, verdict }
+        Self::of(Verdict::Failed(failure))
     }
 
     /// The line was not to be tried.
     pub fn skipped(because: impl Into<String>) -> Self {
-        let verdict = Verdict::Skipped(because.into());
-        Self { custom_id: None, http_status: None, body: None, verdict }
+        Self::of(Verdict::Skipped(because.into()))
+    }
+
+    fn of(verdict: Verdict) -> Self {
+        Self { custom_id: None, http_status: None, body: None, reached: true, verdict }
     }
 }
 
