@@ -1,7 +1,8 @@
 //! Pace: when the next request to a host may start.
 //!
-//! Holds throughout: never more than `burst` at once and `per_sec_max` after it; nothing before the
-//! time the host asked to wait for; while the host throttles, a delay between any two starts.
+//! Holds throughout: never more than `burst` at once and `per_sec_max` after it, to the millisecond;
+//! nothing before the time the host asked to wait for; while the host throttles, a delay between any
+//! two starts.
 
 use super::{is_amount, real, whole_ms};
 
@@ -62,9 +63,7 @@ impl Pace {
     pub fn new(bounds: Bounds) -> Self {
         let rate = bounds.per_sec_max.filter(|rate| is_amount(*rate) && *rate > 0.0);
         let interval_ms = rate.map(|rate| 1_000.0 / rate);
-        // A clock that ticks in milliseconds must let all of a millisecond's starts go at once.
-        let per_tick = rate.map_or(1.0, |rate| (rate / 1_000.0).ceil());
-        let ahead = f64::from(bounds.burst.max(1)).max(per_tick) - 1.0;
+        let ahead = f64::from(bounds.burst.max(1)) - 1.0;
         let delay_ms_max = real(bounds.delay_ms_max);
         Self {
             interval_ms,
@@ -84,7 +83,9 @@ impl Pace {
     pub fn next(&mut self, now_ms: u64) -> Result<(), u64> {
         let now = real(now_ms);
         let rate_ms = self.interval_ms.map_or(0.0, |_| self.spent_ms - self.ahead_ms);
-        let from_ms = whole_ms(rate_ms.max(self.delayed_ms)).max(self.hold_ms);
+        // Time ticks in milliseconds: what is due within this one may start, or each start would
+        // lose the rest of its tick, and no rate above a thousand could be reached.
+        let from_ms = whole_ms(rate_ms.max(self.delayed_ms).floor()).max(self.hold_ms);
         if from_ms > now_ms {
             return Err(from_ms);
         }

@@ -4,6 +4,7 @@
 
 mod attempt;
 mod batch;
+mod control;
 mod ids;
 mod lane;
 mod lease;
