@@ -28,6 +28,7 @@ mod reprocess;
 mod rules;
 mod storm;
 mod sweep;
+mod waiting;
 mod walk;
 
 use async_trait::async_trait;
@@ -175,6 +176,11 @@ cases! {
         a_tranche_of_the_largest_size_is_whole,
         a_clock_that_goes_back_hides_no_untouched_lines,
         lines_that_come_back_moments_apart_share_a_row,
+    }
+    waiting {
+        what_waits_is_told_by_target,
+        what_waits_for_its_time_says_how_long,
+        a_look_at_what_waits_is_bounded,
     }
     order {
         a_large_owner_does_not_starve_a_small_one,

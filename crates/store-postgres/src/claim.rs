@@ -1,16 +1,18 @@
 //! Handing lines out.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
-use windrow_domain::lease::TRANCHE_LINES_MAX;
-use windrow_domain::{InstanceId, LeaseId, Target};
-use windrow_store::claim::{Claim, Extended, LEASE_MS_MAX, Line, Request, TARGETS_MAX, Tranche};
-use windrow_store::error::{Error, Kind, Result};
+use windrow_domain::{BatchId, InstanceId, LeaseId, Target};
+use windrow_store::claim::{
+    Claim, Extended, Line, Request, Tranche, Waiting, check_lease_ms, check_waiting,
+};
+use windrow_store::error::Result;
 
 use crate::db::{Call, sql};
 use crate::{PostgresStore, rows};
@@ -20,6 +22,25 @@ const HINT_CLAIMS_MAX: i64 = 256;
 
 #[async_trait]
 impl Claim for PostgresStore {
+    async fn waiting(&self, only: Option<BatchId>, limit: u32) -> Result<Vec<Waiting>> {
+        const VERB: &str = "list waiting";
+        check_waiting(VERB, limit)?;
+        let (now, limit) = (self.db.now(), i64::from(limit));
+        let any = [(&now as _, Type::TIMESTAMPTZ), (&limit as _, Type::INT8)];
+        let found = match only {
+            None => self.db.lone(VERB, &"targets", sql!("claim/waiting"), &any).await?,
+            Some(batch) => {
+                let [now, limit] = any;
+                let of = [now, limit, (&batch.0 as _, Type::UUID)];
+                self.db.lone(VERB, &batch, sql!("claim/waiting_of_batch"), &of).await?
+            }
+        };
+        let mut waiting = found.iter().map(read_waiting).collect::<Result<Vec<_>>>()?;
+        // The database's order of names depends on its locale.
+        waiting.sort_unstable_by(|a, b| a.target.cmp(&b.target));
+        Ok(waiting)
+    }
+
     async fn extend_leases(
         &self,
         instance: InstanceId,
@@ -27,13 +48,13 @@ impl Claim for PostgresStore {
         lease_ms: u64,
     ) -> Result<Extended> {
         const VERB: &str = "extend leases";
-        let lease_ms = check_lease_ms(VERB, instance, lease_ms)?;
+        check_lease_ms(VERB, lease_ms)?;
         let ids: Vec<Uuid> = known.iter().map(|lease| lease.0).collect();
         let extend = [
             (&self.db.now() as _, Type::TIMESTAMPTZ),
             (&instance.0 as _, Type::UUID),
             (&ids as _, Type::UUID_ARRAY),
-            (&lease_ms as _, Type::INT8),
+            (&lease_ms.cast_signed() as _, Type::INT8),
         ];
         let release = [
             (&self.db.now() as _, Type::TIMESTAMPTZ),
@@ -99,6 +120,11 @@ impl PostgresStore {
     }
 }
 
+fn read_waiting(row: &Row) -> Result<Waiting> {
+    let ready_in = Duration::from_micros(rows::count(row, "ready_in_us"));
+    Ok(Waiting { target: rows::target(row)?, ready_in })
+}
+
 /// A claim with its arguments as the database wants them.
 pub(crate) struct Prepared<'a> {
     pub(crate) lease: Uuid,
@@ -110,34 +136,14 @@ pub(crate) struct Prepared<'a> {
 
 /// Checks a claim against its bounds.
 pub(crate) fn prepare(request: &Request) -> Result<Prepared<'_>> {
-    const VERB: &str = "lease tranche";
-    let invalid = |because: String| Error::new(Kind::Invalid, VERB, request.lease).because(because);
-    if !(1..=TRANCHE_LINES_MAX).contains(&request.lines_max) {
-        return Err(invalid(format!("lines_max must be 1 to {TRANCHE_LINES_MAX}")));
-    }
-    if !(1..=TARGETS_MAX).contains(&request.targets.len()) {
-        return Err(invalid(format!("targets must be 1 to {TARGETS_MAX}")));
-    }
+    request.check()?;
     Ok(Prepared {
         lease: request.lease.0,
         targets: request.targets.iter().map(Target::as_str).collect(),
         only: request.only.map(|batch| batch.0),
         lines_max: request.lines_max.cast_signed(),
-        lease_ms: check_lease_ms(VERB, request.lease, request.lease_ms)?,
+        lease_ms: request.lease_ms.cast_signed(),
     })
-}
-
-/// The length of a lease, within its bounds.
-pub(crate) fn check_lease_ms(
-    verb: &'static str,
-    subject: impl std::fmt::Display,
-    lease_ms: u64,
-) -> Result<i64> {
-    if (1..=LEASE_MS_MAX).contains(&lease_ms) {
-        return Ok(lease_ms.cast_signed());
-    }
-    let because = format!("lease_ms must be 1 to {LEASE_MS_MAX}");
-    Err(Error::new(Kind::Invalid, verb, subject).because(because))
 }
 
 /// The two reads that follow a claim in its transaction. The lease comes last: what a record in

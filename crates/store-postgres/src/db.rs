@@ -130,6 +130,27 @@ impl Db {
         Ok(answers.pop().unwrap_or_default())
     }
 
+    /// Runs one statement that is its own transaction: nothing is sent before or after it, so it
+    /// costs the server one statement. For short ones that lock at most one row, because the
+    /// server's timeouts are not set; the wait here is bounded all the same.
+    pub(crate) async fn lone(
+        &self,
+        verb: &'static str,
+        subject: &(dyn Display + Sync),
+        sql: Sql,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>> {
+        let client = Inside::of(self.client(verb, subject).await?);
+        let call = Call { sql, params };
+        let work = async {
+            let ready = self.ready(&client, &call).await?;
+            run(&client, (&call, &ready)).await
+        };
+        let answer = self.in_time(verb, subject, work).await?;
+        client.leave();
+        answer.map_err(|cause| from_driver(verb, subject, cause))
+    }
+
     /// Runs statements in one transaction, sent in one write.
     pub(crate) async fn call(
         &self,

@@ -5,11 +5,11 @@ use tokio_postgres::types::Type;
 use windrow_domain::batch::{Event, Refused};
 use windrow_domain::{BatchId, InstanceId, State};
 use windrow_store::batch::Batch;
+use windrow_store::claim::check_lease_ms;
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::finalise::{Finalisation, Finalise, Rows};
 use windrow_store::{Inspect, Scope};
 
-use crate::claim::check_lease_ms;
 use crate::db::sql;
 use crate::{PostgresStore, rows};
 
@@ -22,12 +22,12 @@ impl Finalise for PostgresStore {
         lease_ms: u64,
     ) -> Result<Finalisation> {
         const VERB: &str = "take finalisation";
-        let lease_ms = check_lease_ms(VERB, batch, lease_ms)?;
+        check_lease_ms(VERB, lease_ms)?;
         let params = [
             (&self.db.now() as _, Type::TIMESTAMPTZ),
             (&batch.0 as _, Type::UUID),
             (&instance.0 as _, Type::UUID),
-            (&lease_ms as _, Type::INT8),
+            (&lease_ms.cast_signed() as _, Type::INT8),
         ];
         let taken = self.db.rows(VERB, &batch, sql!("finalise/take_finalisation"), &params).await?;
         let found = self.batch(&Scope::All, batch).await?;

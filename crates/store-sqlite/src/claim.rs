@@ -4,13 +4,15 @@
 //! exactly the lines that its lease names, or the whole call is undone.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use rusqlite::{Row, params};
-use windrow_domain::lease::TRANCHE_LINES_MAX;
 use windrow_domain::{BatchId, FileId, InstanceId, LeaseId, LineSet, Target};
-use windrow_store::claim::{Claim, Extended, LEASE_MS_MAX, Line, Request, TARGETS_MAX, Tranche};
+use windrow_store::claim::{
+    Claim, Extended, Line, Request, Tranche, Waiting, check_lease_ms, check_waiting,
+};
 use windrow_store::{Error, Kind, Result};
 
 use crate::fold::{self, Delta, Folds, LaneKey};
@@ -20,6 +22,11 @@ use crate::{SqliteStore, lease, permits, row};
 
 #[async_trait]
 impl Claim for SqliteStore {
+    async fn waiting(&self, only: Option<BatchId>, limit: u32) -> Result<Vec<Waiting>> {
+        check_waiting("list waiting", limit)?;
+        self.read("list waiting", "targets", move |tx| waiting(tx, only, limit)).await
+    }
+
     async fn extend_leases(
         &self,
         instance: InstanceId,
@@ -42,30 +49,18 @@ impl Claim for SqliteStore {
     }
 }
 
-/// `Invalid`, naming the field, when a lease would be too short or too long.
-pub(crate) fn check_lease_ms(verb: &'static str, lease_ms: u64) -> Result<()> {
-    if (1..=LEASE_MS_MAX).contains(&lease_ms) {
-        return Ok(());
-    }
-    let because = format!("lease_ms must be 1 to {LEASE_MS_MAX}, not {lease_ms}");
-    Err(Error::new(Kind::Invalid, verb, "lease_ms").because(because))
-}
-
-/// `Invalid`, naming the field, when a claim asks for what no claim may have.
-pub(crate) fn check(request: &Request) -> Result<()> {
-    let verb = "lease tranche";
-    check_lease_ms(verb, request.lease_ms)?;
-    let bad = |field: &str, max: usize, given: usize| {
-        let because = format!("{field} must be 1 to {max}, not {given}");
-        Err(Error::new(Kind::Invalid, verb, field).because(because))
+fn waiting(tx: &Tx<'_>, only: Option<BatchId>, limit: u32) -> Result<Vec<Waiting>> {
+    let read = |row: &Row<'_>| {
+        let micros = row::count(row, 1)?;
+        Ok(Waiting { target: row::name(row, 0)?, ready_in: Duration::from_micros(micros) })
     };
-    if !(1..=TRANCHE_LINES_MAX).contains(&request.lines_max) {
-        return bad("lines_max", TRANCHE_LINES_MAX as usize, request.lines_max as usize);
+    match only {
+        Some(batch) => {
+            let of = params![tx.now, limit, batch.0.into_bytes()];
+            tx.all(sql!("claim/waiting_of_batch"), of, read)
+        }
+        None => tx.all(sql!("claim/waiting"), params![tx.now, limit], read),
     }
-    if !(1..=TARGETS_MAX).contains(&request.targets.len()) {
-        return bad("targets", TARGETS_MAX, request.targets.len());
-    }
-    Ok(())
 }
 
 /// Leases one tranche, or finds the one that the same claim leased before.

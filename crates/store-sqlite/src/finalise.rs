@@ -8,11 +8,12 @@ use rusqlite::params;
 use windrow_domain::batch::{Event, Refused, apply};
 use windrow_domain::{BatchId, InstanceId, State};
 use windrow_store::batch::Batch;
+use windrow_store::claim::check_lease_ms;
 use windrow_store::finalise::{Finalisation, Finalise, Rows};
 use windrow_store::{Error, Kind, Result, Scope};
 
 use crate::tx::{Tx, sql};
-use crate::{SqliteStore, batch, claim, fold, row};
+use crate::{SqliteStore, batch, fold, row};
 
 #[async_trait]
 impl Finalise for SqliteStore {
@@ -22,7 +23,7 @@ impl Finalise for SqliteStore {
         instance: InstanceId,
         lease_ms: u64,
     ) -> Result<Finalisation> {
-        claim::check_lease_ms("take finalisation", lease_ms)?;
+        check_lease_ms("take finalisation", lease_ms)?;
         self.write("take finalisation", batch, move |tx| take(tx, batch, instance, lease_ms)).await
     }
 

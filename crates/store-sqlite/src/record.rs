@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use async_trait::async_trait;
 use rusqlite::params;
 use windrow_domain::{InstanceId, Lease};
+use windrow_store::claim::Request;
 use windrow_store::record::{
     Back, Finished, Fold, Outcomes, Plan, Record, Reply, TURN_LEASES_MAX, Turn, plan,
 };
@@ -38,7 +39,7 @@ fn check(turn: &Turn) -> Result<()> {
     if let Some(twice) = turn.outcomes.iter().find(|outcomes| !seen.insert(outcomes.held.id)) {
         return invalid(format!("lease {} is named twice", twice.held.id));
     }
-    turn.claim.as_ref().map_or(Ok(()), claim::check)
+    turn.claim.as_ref().map_or(Ok(()), Request::check)
 }
 
 fn run(tx: &Tx<'_>, turn: &Turn) -> Result<Reply> {

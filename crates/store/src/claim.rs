@@ -3,16 +3,19 @@
 //! Holds throughout: a line has at most one live lease; a lease is proof, not a hint; the database's
 //! clock decides expiry, and expiry alone decides nothing.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use bytes::Bytes;
+use windrow_domain::lease::TRANCHE_LINES_MAX;
 use windrow_domain::{BatchId, InstanceId, Lease, LeaseId, Target};
 
-use crate::Result;
 use crate::record::{Record, Turn};
+use crate::{Result, error};
 
 /// Longest lease, so that a lost one is found in time.
 pub const LEASE_MS_MAX: u64 = 3_600_000;
-/// Most targets of one claim.
+/// Most targets of one claim, and of one look at what waits.
 pub const TARGETS_MAX: usize = 1000;
 
 /// What an instance asks for.
@@ -24,10 +27,40 @@ pub struct Request {
     pub targets: Vec<Target>,
     /// Only from this batch.
     pub only: Option<BatchId>,
-    /// Most lines, up to [`windrow_domain::lease::TRANCHE_LINES_MAX`].
+    /// Most lines, up to [`TRANCHE_LINES_MAX`].
     pub lines_max: u32,
     /// How long until anybody may take it back.
     pub lease_ms: u64,
+}
+
+impl Request {
+    /// `Invalid`, naming the field, when it asks for what no claim may have.
+    pub fn check(&self) -> Result<()> {
+        const VERB: &str = "lease tranche";
+        check_lease_ms(VERB, self.lease_ms)?;
+        let lines_max = u64::from(self.lines_max);
+        error::within(VERB, "lines_max", lines_max, TRANCHE_LINES_MAX.into())?;
+        error::within(VERB, "targets", self.targets.len() as u64, TARGETS_MAX as u64)
+    }
+}
+
+/// `Invalid` when a lease would be too short or too long.
+pub fn check_lease_ms(verb: &'static str, lease_ms: u64) -> Result<()> {
+    error::within(verb, "lease_ms", lease_ms, LEASE_MS_MAX)
+}
+
+/// `Invalid` when a look at what waits would be for no target, or for too many.
+pub fn check_waiting(verb: &'static str, limit: u32) -> Result<()> {
+    error::within(verb, "limit", limit.into(), TARGETS_MAX as u64)
+}
+
+/// A target with lines that no instance holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Where they go.
+    pub target: Target,
+    /// How long until the first of them may be claimed, by the database's clock; zero for now.
+    pub ready_in: Duration,
 }
 
 /// A line to run.
@@ -74,6 +107,11 @@ pub trait Claim: Record {
         let turn = Turn { instance, outcomes: Vec::new(), claim: Some(request) };
         Ok(self.turn(turn).await?.claimed)
     }
+
+    /// The targets of open lanes that have lines to claim now or later, in the order of their names,
+    /// at most `limit` of them (up to [`TARGETS_MAX`]). One read, cheap enough for an idle worker to
+    /// ask every second. Limits in flight are not looked at: a claim may still give nothing.
+    async fn waiting(&self, only: Option<BatchId>, limit: u32) -> Result<Vec<Waiting>>;
 
     /// Renews the named leases. `known` is every lease the instance holds **or is claiming right
     /// now**; any other lease of the instance is released.

@@ -119,3 +119,12 @@ impl StdError for Error {
         self.source.as_ref().map(|cause| cause.as_ref() as &(dyn StdError + 'static))
     }
 }
+
+/// `Invalid`, naming the field, unless the value is 1 to `max`.
+pub fn within(verb: &'static str, field: &'static str, value: u64, max: u64) -> Result<()> {
+    if (1..=max).contains(&value) {
+        return Ok(());
+    }
+    let because = format!("{field} must be 1 to {max}, not {value}");
+    Err(Error::new(Kind::Invalid, verb, field).because(because))
+}

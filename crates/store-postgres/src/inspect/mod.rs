@@ -17,7 +17,7 @@ use windrow_store::error::{Error, Kind, Result};
 use windrow_store::ingest::{File, LineError};
 use windrow_store::inspect::{
     Attempt, BatchAudit, BatchesQuery, Binding, Cursor, FilesQuery, FinishedLine, FinishedQuery,
-    Inspect, LaneStatus, PAGE_MAX, Page, PendingLine, PendingQuery,
+    Inspect, LaneStatus, Page, PendingLine, PendingQuery, check_limit,
 };
 
 use crate::db::sql;
@@ -124,11 +124,8 @@ pub(crate) type TimeKey = (Timestamp, Uuid);
 
 /// A page's size, within its bounds.
 pub(crate) fn page_limit(verb: &'static str, limit: u32) -> Result<i64> {
-    if (1..=PAGE_MAX).contains(&limit) {
-        return Ok(i64::from(limit));
-    }
-    let because = format!("limit must be 1 to {PAGE_MAX}");
-    Err(Error::new(Kind::Invalid, verb, "limit").because(because))
+    check_limit(verb, limit)?;
+    Ok(i64::from(limit))
 }
 
 /// Cuts what was read (one more than asked for, if there is more) to a page.

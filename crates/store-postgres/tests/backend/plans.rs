@@ -137,6 +137,11 @@ impl Watched {
             store.pending(all, PendingQuery { after: page.next, ..query }).await.unwrap();
         })
         .await;
+        self.during("waiting", async |store| {
+            store.waiting(None, 100).await.unwrap();
+            store.waiting(Some(large), 100).await.unwrap();
+        })
+        .await;
         self.during("extend", async |store| {
             store.extend_leases(instance, vec![LeaseId::new()], LEASE_MS).await.unwrap();
         })

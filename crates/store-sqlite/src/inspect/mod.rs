@@ -17,9 +17,9 @@ use windrow_store::batch::Batch;
 use windrow_store::ingest::{File, LineError};
 use windrow_store::inspect::{
     Attempt, BatchAudit, BatchesQuery, Binding, Cursor, FilesQuery, FinishedLine, FinishedQuery,
-    Inspect, LaneStatus, PAGE_MAX, Page, PendingLine, PendingQuery,
+    Inspect, LaneStatus, Page, PendingLine, PendingQuery, check_limit,
 };
-use windrow_store::{Error, Kind, Result, Scope};
+use windrow_store::{Result, Scope};
 
 use crate::{SqliteStore, batch};
 
@@ -84,14 +84,6 @@ impl Inspect for SqliteStore {
     async fn audit(&self, batch: BatchId) -> Result<BatchAudit> {
         self.read("audit batch", batch, move |tx| audit::read(tx, batch)).await
     }
-}
-
-fn check_limit(verb: &'static str, limit: u32) -> Result<()> {
-    if (1..=PAGE_MAX).contains(&limit) {
-        return Ok(());
-    }
-    let because = format!("limit must be 1 to {PAGE_MAX}, not {limit}");
-    Err(Error::new(Kind::Invalid, verb, "limit").because(because))
 }
 
 /// Cuts a page that was read one row longer than asked, and says where it ended.

@@ -20,10 +20,15 @@ use windrow_domain::{BatchId, Counts, FileId, InstanceId, LaneNo, Owner, Phase, 
 
 use crate::batch::Batch;
 use crate::ingest::{File, LineError};
-use crate::{Result, Scope};
+use crate::{Result, Scope, error};
 
 /// Most rows of one page.
 pub const PAGE_MAX: u32 = 1000;
+
+/// `Invalid` when a page would have no rows, or too many.
+pub fn check_limit(verb: &'static str, limit: u32) -> Result<()> {
+    error::within(verb, "limit", limit.into(), PAGE_MAX.into())
+}
 
 /// Rows, and how to ask for the next ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
