@@ -152,6 +152,17 @@ impl Breaker {
         }
     }
 
+    /// A probe got an answer, and a bad one: the target lives but is not well, or the line itself is
+    /// to blame. It stays open, for the shortest time, so that a few bad lines at a batch's end do
+    /// not hold it up.
+    pub fn probe_answered_badly(&mut self, now_ms: u64) {
+        self.release_probe();
+        if self.open_until_ms.is_some_and(|until_ms| now_ms >= until_ms) {
+            self.open_ms = 0;
+            self.open(now_ms);
+        }
+    }
+
     fn count(&mut self, now_ms: u64, ok: bool) {
         self.failures = if ok { 0 } else { self.failures.saturating_add(1) };
         self.window.push_back(!ok);

@@ -3,6 +3,8 @@
 //! Holds throughout: an executor never touches the store; a refused, slow or missing upstream is
 //! data ([`Verdict::Failed`]), never an error that climbs; whoever drops the future ends the try.
 
+pub(crate) mod station;
+
 use std::future::Future;
 use std::sync::Arc;
 

@@ -1,0 +1,133 @@
+//! Claiming: decides what to ask the store for next, and when to renew what is held.
+//!
+//! Holds throughout: the caller makes the lease id and keeps it until the claim is answered, so a
+//! repeat finds its lease; leases are renewed at a third of their length, so that two lost renewals
+//! still leave time to finish.
+
+use std::time::Duration;
+
+use windrow_domain::control::breaker::State;
+use windrow_domain::lease::TRANCHE_LINES_MAX;
+use windrow_domain::{BatchId, LeaseId};
+use windrow_store::claim::{LEASE_MS_MAX, Request, Waiting};
+
+use crate::Options;
+use crate::execute::station::Station;
+
+/// The first pause after a claim that found nothing though something was said to wait; doubles.
+const DRY_MS_MIN: u64 = 25;
+/// How often an extension that the store did not answer is tried again.
+const AGAIN_MS: u64 = 500;
+
+/// When to look for work, and when to renew.
+#[derive(Debug)]
+pub(crate) struct Claimer {
+    only: Option<BatchId>,
+    /// The station that claims next, so that all get their turn.
+    next: usize,
+    /// When to ask the store what waits.
+    pub(crate) look_ms: u64,
+    /// When to renew leases; none while none is held.
+    pub(crate) extend_ms: Option<u64>,
+}
+
+/// A claim to make.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) station: usize,
+    pub(crate) request: Request,
+}
+
+impl Claimer {
+    pub(crate) fn new(only: Option<BatchId>) -> Self {
+        Self { only, next: 0, look_ms: 0, extend_ms: None }
+    }
+
+    /// The next claim: one station at a time, in turn.
+    pub(crate) fn want(
+        &mut self,
+        stations: &[Station],
+        pressure: f64,
+        now_ms: u64,
+    ) -> Option<Wanted> {
+        let count = stations.len();
+        let order = (0..count).map(|step| (self.next + step) % count);
+        let (station, lines) = order
+            .filter_map(|at| stations[at].wants(pressure, now_ms).map(|lines| (at, lines)))
+            .next()?;
+        self.next = station + 1;
+        let request = Request {
+            lease: LeaseId::new(),
+            targets: vec![stations[station].target.clone()],
+            only: self.only,
+            lines_max: lines.min(TRANCHE_LINES_MAX),
+            lease_ms: stations[station].slice.lease_ms().min(LEASE_MS_MAX),
+        };
+        Some(Wanted { station, request })
+    }
+
+    /// When a claim may be wanted by itself, without anything else happening.
+    pub(crate) fn due_ms(stations: &[Station], now_ms: u64) -> Option<u64> {
+        let due = stations.iter().filter_map(|station| {
+            let ready = station.ready_ms?;
+            match station.breaker(now_ms) {
+                State::Open { until_ms } => Some(ready.max(until_ms)),
+                State::HalfOpen | State::Closed => (ready > now_ms).then_some(ready),
+            }
+        });
+        due.min()
+    }
+
+    /// A claim was answered: with so many of the lines asked for.
+    pub(crate) fn claimed(
+        &mut self,
+        station: &mut Station,
+        got: Option<usize>,
+        lease_ms: u64,
+        now_ms: u64,
+        options: &Options,
+    ) {
+        if got.is_some() {
+            station.dry = 0;
+            let due = now_ms.saturating_add(lease_ms / 3);
+            self.extend_ms = Some(self.extend_ms.map_or(due, |at| at.min(due)));
+            return;
+        }
+        station.ready_ms = None;
+        let wait = DRY_MS_MIN.saturating_mul(1 << station.dry.min(16)).min(options.poll_ms);
+        station.dry = station.dry.saturating_add(1);
+        self.look_ms = self.look_ms.min(now_ms.saturating_add(wait));
+    }
+
+    /// What the store said waits.
+    pub(crate) fn looked(
+        &mut self,
+        stations: &mut [Station],
+        waiting: &[Waiting],
+        now_ms: u64,
+        options: &Options,
+    ) {
+        for station in stations.iter_mut() {
+            let found = waiting.iter().find(|waiting| waiting.target == station.target);
+            match found.map(|waiting| ready_ms(waiting.ready_in, now_ms)) {
+                Some(ready) => station.ready_ms = Some(ready),
+                // What this process itself put back for later may be newer than the answer.
+                None => station.ready_ms = station.ready_ms.filter(|ready| *ready > now_ms),
+            }
+        }
+        self.look_ms = now_ms.saturating_add(options.poll_ms);
+    }
+
+    /// Leases were renewed, or the store did not answer.
+    pub(crate) fn extended(&mut self, answered: bool, lease_ms: u64, held: bool, now_ms: u64) {
+        let wait = if answered { lease_ms / 3 } else { AGAIN_MS.min(lease_ms / 3) };
+        self.extend_ms = held.then(|| now_ms.saturating_add(wait.max(1)));
+    }
+}
+
+fn ready_ms(ready_in: Duration, now_ms: u64) -> u64 {
+    let wait = u64::try_from(ready_in.as_millis()).unwrap_or(u64::MAX);
+    // A part of a millisecond is one more: asked too early, the store says no.
+    let part = u64::from(!ready_in.subsec_nanos().is_multiple_of(1_000_000));
+    now_ms.saturating_add(wait).saturating_add(part)
+}

@@ -1,0 +1,136 @@
+//! The closer: finalises the batches that ended, a few at a time, and tells who listens.
+//!
+//! Holds throughout: no batch is finalised twice at the same time by this process (one holder has one
+//! token, and the token names the outputs); subscribers and the cache hear of a closing only after
+//! its commit; a batch whose outputs cannot be written is tried again, less and less often.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use tokio::sync::{broadcast, mpsc};
+use tokio::task::JoinSet;
+use windrow_domain::BatchId;
+
+use super::{Event, StatusCache};
+use crate::clock::Clock;
+use crate::finalise::{Closing, Error, Finaliser};
+use crate::member::causes;
+use crate::progress::Meter;
+use crate::signal::Stop;
+
+/// Batches that wait to be closed; what does not fit is found by the sweep.
+pub(super) const QUEUE_MAX: usize = 1024;
+/// Batches that are closed at the same time.
+const CLOSING_MAX: usize = 4;
+/// Batches that failed to close and are tried again; others are found by the sweep.
+const FAILED_MAX: usize = 64;
+/// The first wait after a closing that failed; doubles.
+const WAIT_MS_MIN: u64 = 1_000;
+/// The longest.
+const WAIT_MS_MAX: u64 = 60_000;
+
+/// Closes batches.
+pub(super) struct Closer {
+    pub(super) finaliser: Arc<Finaliser>,
+    pub(super) queue: mpsc::Receiver<BatchId>,
+    pub(super) events: broadcast::Sender<Event>,
+    pub(super) cache: StatusCache,
+    pub(super) clock: Clock,
+    pub(super) meter: Meter,
+    closing: JoinSet<(BatchId, Result<Closing, Error>)>,
+    under_way: HashSet<BatchId>,
+    /// When to try again, and how long to wait if that fails too.
+    failed: BTreeMap<BatchId, (u64, u64)>,
+    closed: u64,
+}
+
+impl Closer {
+    pub(super) fn new(
+        finaliser: Arc<Finaliser>,
+        queue: mpsc::Receiver<BatchId>,
+        events: broadcast::Sender<Event>,
+        cache: StatusCache,
+        clock: Clock,
+        meter: Meter,
+    ) -> Self {
+        Self {
+            finaliser,
+            queue,
+            events,
+            cache,
+            clock,
+            meter,
+            closing: JoinSet::new(),
+            under_way: HashSet::new(),
+            failed: BTreeMap::new(),
+            closed: 0,
+        }
+    }
+
+    /// Closes batches until it is stopped and what was begun has ended. Gives how many it closed.
+    pub(super) async fn run(mut self, stop: &Stop) -> u64 {
+        while !(stop.is_given() && self.closing.is_empty() && self.queue.is_empty()) {
+            self.step(stop).await;
+        }
+        self.closed
+    }
+
+    /// Begins what is due, then handles the next thing that happens.
+    async fn step(&mut self, stop: &Stop) {
+        let now = self.clock.millis();
+        let due: Vec<_> =
+            self.failed.iter().filter(|(_, (at, _))| *at <= now).map(|(id, _)| *id).collect();
+        for batch in due {
+            self.begin(batch);
+        }
+        let next = self.failed.values().map(|(at, _)| *at).min().unwrap_or(u64::MAX);
+        let has_room = self.closing.len() < CLOSING_MAX;
+        tokio::select! {
+            biased;
+            Some(done) = self.closing.join_next() => {
+                let (batch, closing) = done.expect("closing a batch does not panic");
+                self.ended(batch, closing);
+            }
+            Some(batch) = self.queue.recv(), if has_room => self.begin(batch),
+            () = self.clock.sleep_until(next), if has_room && !stop.is_given() => {}
+            () = stop.given(), if self.closing.is_empty() => {}
+        }
+    }
+
+    fn begin(&mut self, batch: BatchId) {
+        if self.under_way.insert(batch) {
+            let finaliser = self.finaliser.clone();
+            self.closing.spawn(async move { (batch, finaliser.close(batch).await) });
+        }
+    }
+
+    fn ended(&mut self, batch: BatchId, closing: Result<Closing, Error>) {
+        self.under_way.remove(&batch);
+        match closing {
+            Ok(Closing::Closed(closed)) => {
+                self.failed.remove(&batch);
+                self.closed += 1;
+                tracing::info!(%batch, state = %closed.state, "closed");
+                self.cache.put(&closed, self.clock.millis());
+                // Nobody may be listening.
+                let _ = self.events.send(Event::Closed { batch: closed });
+            }
+            Ok(Closing::Left) => {
+                self.failed.remove(&batch);
+            }
+            Err(error) => self.put_off(batch, &error),
+        }
+    }
+
+    fn put_off(&mut self, batch: BatchId, error: &Error) {
+        let sentence = causes(error);
+        tracing::error!(%batch, error = %sentence, "could not close the batch; it is tried again");
+        self.meter.set_trouble(Some(sentence.clone()));
+        let wait = self.failed.get(&batch).map_or(WAIT_MS_MIN, |(_, wait)| *wait);
+        if self.failed.len() < FAILED_MAX || self.failed.contains_key(&batch) {
+            let at = self.clock.millis().saturating_add(wait);
+            self.failed.insert(batch, (at, (wait * 2).min(WAIT_MS_MAX)));
+        }
+        let _ = self.events.send(Event::OutputFailed { batch, error: sentence });
+    }
+}

@@ -1,0 +1,232 @@
+//! A station: the lines of one target that wait here or are in flight, and the controllers that say
+//! how many may be.
+//!
+//! Holds throughout: `in_flight` never exceeds the controller's limit at the moment of a start; while
+//! the breaker is open nothing starts and nothing waits here.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use windrow_domain::attempt::Class;
+use windrow_domain::control::breaker::{Breaker, Permit, State};
+use windrow_domain::control::concurrency::{self, Concurrency, Sample};
+use windrow_domain::control::slice::{self, Slice};
+use windrow_domain::{BatchId, LaneNo, LeaseId, Target};
+
+use super::{Call, Limits, Verdict};
+
+/// Finished lines are shown to the slice controller in groups of this many…
+const GROUP_LINES: u32 = 64;
+/// …or after this long.
+const GROUP_MS: u64 = 100;
+
+/// A leased line that waits for its try.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) lease: LeaseId,
+    pub(crate) batch: BatchId,
+    pub(crate) lane: LaneNo,
+    pub(crate) seq: u64,
+    pub(crate) line: u64,
+    pub(crate) raw: Bytes,
+    pub(crate) attempt: u32,
+    pub(crate) tried: u32,
+    pub(crate) answered: u32,
+}
+
+impl Job {
+    pub(crate) fn call(&self, target: &Target) -> Call {
+        Call {
+            batch: self.batch,
+            target: target.clone(),
+            lane: self.lane,
+            line: self.line,
+            raw: self.raw.clone(),
+            attempt: self.attempt,
+            tried: self.tried,
+            answered: self.answered,
+        }
+    }
+}
+
+/// One target as this process sees it.
+#[derive(Debug)]
+pub(crate) struct Station {
+    pub(crate) target: Target,
+    /// Whose pace it shares.
+    pub(crate) host: String,
+    pub(crate) queue: VecDeque<Job>,
+    pub(crate) in_flight: u32,
+    pub(crate) slice: Slice,
+    /// When a claim may find something; none while nothing is known to wait.
+    pub(crate) ready_ms: Option<u64>,
+    /// Claims in a row that found nothing.
+    pub(crate) dry: u32,
+    /// When something last happened here.
+    pub(crate) touched_ms: u64,
+    concurrency: Concurrency,
+    breaker: Breaker,
+    /// Since when the breaker has not been closed.
+    open_since_ms: Option<u64>,
+    group: u32,
+    group_since_ms: u64,
+}
+
+impl Station {
+    /// `attempts_max` keeps the breaker ahead of the retries: a dead target opens it before its first
+    /// line has used all its tries.
+    pub(crate) fn new(
+        target: Target,
+        host: String,
+        limits: Limits,
+        bounds: slice::Bounds,
+        attempts_max: u32,
+        now_ms: u64,
+    ) -> Self {
+        let mut breaker = limits.breaker;
+        breaker.failures_max = breaker.failures_max.min(attempts_max);
+        Self {
+            target,
+            host,
+            queue: VecDeque::new(),
+            in_flight: 0,
+            slice: Slice::new(bounds),
+            ready_ms: None,
+            dry: 0,
+            touched_ms: now_ms,
+            concurrency: Concurrency::new(limits.concurrency),
+            breaker: Breaker::new(breaker),
+            open_since_ms: None,
+            group: 0,
+            group_since_ms: now_ms,
+        }
+    }
+
+    /// Most lines in flight now.
+    pub(crate) fn limit(&self) -> u32 {
+        self.concurrency.limit()
+    }
+
+    /// What the breaker lets through.
+    pub(crate) fn breaker(&self, now_ms: u64) -> State {
+        self.breaker.state(now_ms)
+    }
+
+    /// How long the breaker has not been closed.
+    pub(crate) fn open_ms(&self, now_ms: u64) -> u64 {
+        self.open_since_ms.map_or(0, |since| now_ms.saturating_sub(since))
+    }
+
+    /// Whether a line may start: not at the limit, and the breaker lets it.
+    pub(crate) fn may_start(&mut self, now_ms: u64) -> Permit {
+        if self.in_flight >= self.limit() {
+            return Permit::No { until_ms: u64::MAX };
+        }
+        self.breaker.may_start(now_ms)
+    }
+
+    /// The permit was not used.
+    pub(crate) fn release(&mut self, permit: Permit) {
+        if permit == Permit::Probe {
+            self.breaker.release_probe();
+        }
+    }
+
+    /// A line was started.
+    pub(crate) fn started(&mut self, now_ms: u64) {
+        if self.in_flight == 0 {
+            (self.group, self.group_since_ms) = (0, now_ms);
+        }
+        self.in_flight += 1;
+        self.touched_ms = now_ms;
+    }
+
+    /// A line ended: tells the controllers.
+    pub(crate) fn ended(&mut self, end: &End<'_>, now_ms: u64) {
+        self.touched_ms = now_ms;
+        let started_ms = end.started_ms;
+        let health = health(end.verdict);
+        let sample = Sample { started_ms, now_ms, in_flight: self.in_flight, verdict: health.load };
+        self.concurrency.observe(sample);
+        self.in_flight = self.in_flight.saturating_sub(1);
+        match health.life {
+            Life::Well => self.breaker.observe_started(started_ms, now_ms, true, end.probe),
+            Life::Unwell if end.probe => self.breaker.probe_answered_badly(now_ms),
+            // A line that failed before says more about itself than about its target.
+            Life::Unwell if end.attempt > 1 => {}
+            Life::Unwell | Life::Dead => {
+                self.breaker.observe_started(started_ms, now_ms, false, end.probe);
+            }
+        }
+        match self.breaker.state(now_ms) {
+            State::Closed => self.open_since_ms = None,
+            State::Open { .. } | State::HalfOpen => {
+                self.open_since_ms.get_or_insert(now_ms);
+            }
+        }
+        self.group += 1;
+        let elapsed = now_ms.saturating_sub(self.group_since_ms);
+        if self.group >= GROUP_LINES || elapsed >= GROUP_MS || self.in_flight == 0 {
+            #[expect(clippy::cast_precision_loss, reason = "milliseconds of a group are few")]
+            self.slice.observe(self.group, elapsed as f64);
+            (self.group, self.group_since_ms) = (0, now_ms);
+        }
+    }
+
+    /// How many lines to claim now; none when enough wait here or nothing may start.
+    pub(crate) fn wants(&self, pressure: f64, now_ms: u64) -> Option<u32> {
+        self.ready_ms.filter(|ready| *ready <= now_ms)?;
+        let waiting = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
+        match self.breaker.state(now_ms) {
+            State::Open { .. } => None,
+            // One line decides for all the others.
+            State::HalfOpen => (waiting == 0).then_some(1),
+            State::Closed => {
+                let claim = self.slice.limit(pressure);
+                (waiting <= claim / 2).then_some(claim)
+            }
+        }
+    }
+}
+
+/// How a try of this station ended.
+pub(crate) struct End<'a> {
+    pub(crate) started_ms: u64,
+    /// Which try of its line it was, from 1.
+    pub(crate) attempt: u32,
+    /// It decides for the others whether the breaker closes.
+    pub(crate) probe: bool,
+    pub(crate) verdict: &'a Verdict,
+}
+
+struct Health {
+    life: Life,
+    load: concurrency::Verdict,
+}
+
+/// What a try says about whether its target lives.
+enum Life {
+    /// It gave an answer that counts, if only a refusal.
+    Well,
+    /// It failed at it, or took too long.
+    Unwell,
+    /// It could not be talked to.
+    Dead,
+}
+
+/// What a try says about its target, whatever it means for the line.
+fn health(verdict: &Verdict) -> Health {
+    use concurrency::Verdict as Load;
+    let (life, load) = match verdict {
+        Verdict::Completed => (Life::Well, Load::Good),
+        Verdict::Skipped(_) => (Life::Well, Load::Neutral),
+        Verdict::Failed(failure) => match failure.class {
+            Class::Throttled => (Life::Well, Load::Congested),
+            Class::Server | Class::Timeout => (Life::Unwell, Load::Congested),
+            Class::Network => (Life::Dead, Load::Neutral),
+            Class::Unacceptable | Class::NotFound => (Life::Well, Load::Good),
+            Class::Permanent | Class::Reprocessed => (Life::Well, Load::Good),
+        },
+    };
+    Health { life, load }
+}

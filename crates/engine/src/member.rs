@@ -1,0 +1,131 @@
+//! Membership: this process is an instance, says that it is alive, and joins again under a new id
+//! when others took it for dead.
+//!
+//! Holds throughout: an id that was tombstoned is never used again, so nothing that was leased under
+//! it can be recorded.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use windrow_domain::InstanceId;
+use windrow_store::member::NewMember;
+use windrow_store::{Kind, Retry, Store};
+
+use crate::clock::Clock;
+use crate::signal::{Stop, Wake};
+
+/// The instance that this process is right now.
+#[derive(Clone)]
+pub(crate) struct Membership {
+    store: Arc<dyn Store>,
+    service: String,
+    current: Arc<Mutex<InstanceId>>,
+    /// Given after each change of the id.
+    pub(crate) rejoined: Wake,
+}
+
+impl Membership {
+    pub(crate) fn new(store: Arc<dyn Store>, service: String) -> Self {
+        let current = Arc::new(Mutex::new(InstanceId::new()));
+        Self { store, service, current, rejoined: Wake::new() }
+    }
+
+    /// Who we are.
+    pub(crate) fn instance(&self) -> InstanceId {
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Joins under the current id.
+    pub(crate) async fn join(&self) -> windrow_store::Result<()> {
+        let member = NewMember {
+            instance: self.instance(),
+            service: self.service.clone(),
+            host: host(),
+            pid: std::process::id(),
+            metadata: "{}".to_owned(),
+        };
+        self.store.register(member).await
+    }
+
+    /// Says that we are alive; joins again under a new id when we were taken for dead.
+    pub(crate) async fn step(&self) -> windrow_store::Result<()> {
+        let Err(error) = self.store.heartbeat(self.instance()).await else { return Ok(()) };
+        if !matches!(error.kind, Kind::LeaseLost | Kind::Missing) {
+            return Err(error);
+        }
+        let instance = InstanceId::new();
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = instance;
+        tracing::warn!(%instance, "this process was taken for dead; it joins again under a new id");
+        self.rejoined.give();
+        self.join().await
+    }
+
+    /// Beats until it is stopped.
+    pub(crate) async fn run(&self, clock: &Clock, every: Duration, stop: &Stop) {
+        loop {
+            tokio::select! {
+                () = clock.sleep(every) => {}
+                () = stop.given() => return,
+            }
+            if let Err(error) = self.step().await {
+                tracing::warn!(error = %causes(&error), "no heartbeat");
+            }
+        }
+    }
+
+    /// Leaves: what is still held goes back. Gives how many lines.
+    pub(crate) async fn leave(&self) -> windrow_store::Result<u64> {
+        self.store.tombstone(self.instance()).await
+    }
+}
+
+/// The machine's name, for people.
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match name.trim() {
+        "" => "unknown".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+/// An error with its causes, on one line.
+pub(crate) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+/// Makes a store call until it succeeds, fails for good, or nobody wants it any more. The wait
+/// between two tries doubles up to [`WAIT_MS_MAX`].
+pub(crate) async fn persist<T, F>(
+    clock: &Clock,
+    give_up: &Stop,
+    mut trouble: impl FnMut(&windrow_store::Error),
+    mut call: impl FnMut() -> F,
+) -> windrow_store::Result<T>
+where
+    F: Future<Output = windrow_store::Result<T>>,
+{
+    let mut wait_ms = WAIT_MS_MIN;
+    loop {
+        let error = match call().await {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
+        };
+        if error.kind.retry() == Retry::Never || give_up.is_given() {
+            return Err(error);
+        }
+        trouble(&error);
+        // Spread, so that many instances do not come back at the same moment.
+        let wait = Duration::from_millis(wait_ms).mul_f64(0.5 + fastrand::f64() / 2.0);
+        tokio::select! {
+            () = clock.sleep(wait) => {}
+            () = give_up.given() => return Err(error),
+        }
+        wait_ms = (wait_ms * 2).min(WAIT_MS_MAX);
+    }
+}
+
+/// The first wait of [`persist`].
+const WAIT_MS_MIN: u64 = 20;
+/// Its longest.
+const WAIT_MS_MAX: u64 = 2_000;

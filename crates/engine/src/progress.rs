@@ -1,0 +1,124 @@
+//! Progress: what an engine does right now, for whoever watches. It decides nothing.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use windrow_domain::Target;
+
+/// Most different error codes that are counted by name; the rest is counted as one.
+const CODES_MAX: usize = 64;
+/// Under what the rest is counted.
+const CODE_OTHER: &str = "other";
+
+/// A look at a running engine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Tries in flight.
+    pub in_flight: u64,
+    /// Tries that were started.
+    pub requests: u64,
+    /// Lines that this engine finished.
+    pub finished: u64,
+    /// Tries that failed and will be repeated.
+    pub retries: u64,
+    /// Tries that failed, by error code, repeated or not.
+    pub failures: BTreeMap<String, u64>,
+    /// The targets this engine works on.
+    pub targets: Vec<TargetProgress>,
+    /// The newest trouble with the store or an upstream, as a sentence.
+    pub trouble: Option<String>,
+}
+
+/// One target of a running engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetProgress {
+    /// The target.
+    pub target: Target,
+    /// Tries in flight.
+    pub in_flight: u32,
+    /// Most in flight, as its controller has it now.
+    pub limit: u32,
+    /// Leased lines that wait for their try.
+    pub waiting: u32,
+    /// `closed`, `open` or `half-open`.
+    pub breaker: &'static str,
+    /// How long the breaker has not been closed.
+    pub open_ms: u64,
+}
+
+/// Where the services of one engine note what they do.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Meter(Arc<Numbers>);
+
+#[derive(Debug, Default)]
+struct Numbers {
+    in_flight: AtomicU64,
+    requests: AtomicU64,
+    finished: AtomicU64,
+    retries: AtomicU64,
+    notes: Mutex<Notes>,
+}
+
+#[derive(Debug, Default)]
+struct Notes {
+    failures: BTreeMap<String, u64>,
+    targets: Vec<TargetProgress>,
+    trouble: Option<String>,
+}
+
+impl Meter {
+    pub(crate) fn started(&self) {
+        self.0.requests.fetch_add(1, Ordering::Relaxed);
+        self.0.in_flight.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn ended(&self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn finished(&self) {
+        self.0.finished.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn retried(&self) {
+        self.0.retries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn failed(&self, code: &str) {
+        let mut notes = self.notes();
+        if let Some(count) = notes.failures.get_mut(code) {
+            *count += 1;
+            return;
+        }
+        let code = if notes.failures.len() < CODES_MAX { code } else { CODE_OTHER };
+        *notes.failures.entry(code.to_owned()).or_default() += 1;
+    }
+
+    pub(crate) fn set_targets(&self, targets: Vec<TargetProgress>) {
+        self.notes().targets = targets;
+    }
+
+    pub(crate) fn set_trouble(&self, sentence: Option<String>) {
+        self.notes().trouble = sentence;
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        let notes = self.notes();
+        Progress {
+            in_flight: read(&self.0.in_flight),
+            requests: read(&self.0.requests),
+            finished: read(&self.0.finished),
+            retries: read(&self.0.retries),
+            failures: notes.failures.clone(),
+            targets: notes.targets.clone(),
+            trouble: notes.trouble.clone(),
+        }
+    }
+
+    /// A panic while it was held left at worst one number too low.
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.0.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,224 @@
+//! Recording: outcomes gather by lease until a turn takes them to the store.
+//!
+//! Holds throughout: an outcome of a lease that is not held any more is dropped, since its line has
+//! gone back; what a turn took is not in here any more; what waits is bounded by who starts work
+//! only while [`Ledger::has_room`].
+
+use std::collections::{HashMap, VecDeque};
+
+use windrow_domain::lease::Lease;
+use windrow_domain::{Held, LeaseId, LineSet, Target};
+use windrow_store::record::{Again, Finished, Fold, Outcomes, TURN_LEASES_MAX};
+
+use crate::Options;
+
+/// What an outcome costs beside its bodies.
+const OUTCOME_BYTES: usize = 256;
+
+/// The leases that are held, and the outcomes that wait to be recorded.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    leases: HashMap<LeaseId, Entry>,
+    /// Leases with something that waits, in the order in which it began to wait.
+    waiting: VecDeque<LeaseId>,
+    lines: usize,
+    bytes: usize,
+    /// When the oldest outcome came in.
+    since_ms: Option<u64>,
+}
+
+/// A lease and what waits for it.
+#[derive(Debug)]
+struct Entry {
+    lease: Lease,
+    finished: Vec<Finished>,
+    again: Vec<Again>,
+    released: LineSet,
+    is_waiting: bool,
+}
+
+impl Entry {
+    fn waits(&self) -> bool {
+        !(self.finished.is_empty() && self.again.is_empty() && self.released.is_empty())
+    }
+}
+
+/// What became of one line.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Finished(Finished),
+    Again(Again),
+    /// Given back untried.
+    Released(u64),
+}
+
+impl Outcome {
+    fn bytes(&self) -> usize {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        OUTCOME_BYTES
+            + match self {
+                Outcome::Finished(line) => {
+                    line.response.as_ref().map_or(0, bytes::Bytes::len) + text(&line.error)
+                }
+                Outcome::Again(line) => line.error.len(),
+                Outcome::Released(_) => 0,
+            }
+    }
+}
+
+impl Ledger {
+    /// Takes a lease into the books.
+    pub(crate) fn open(&mut self, lease: Lease) {
+        let entry = Entry {
+            lease,
+            finished: Vec::new(),
+            again: Vec::new(),
+            released: LineSet::new(),
+            is_waiting: false,
+        };
+        self.leases.insert(entry.lease.held.id, entry);
+    }
+
+    /// Every lease that is held.
+    pub(crate) fn held(&self) -> Vec<LeaseId> {
+        self.leases.keys().copied().collect()
+    }
+
+    /// Whether no lease is held.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.leases.is_empty()
+    }
+
+    /// Notes an outcome; false when the lease is not held any more.
+    pub(crate) fn note(&mut self, lease: LeaseId, outcome: Outcome, now_ms: u64) -> bool {
+        let Some(entry) = self.leases.get_mut(&lease) else { return false };
+        self.lines += 1;
+        self.bytes += outcome.bytes();
+        self.since_ms.get_or_insert(now_ms);
+        match outcome {
+            Outcome::Finished(line) => entry.finished.push(line),
+            Outcome::Again(line) => entry.again.push(line),
+            Outcome::Released(seq) => {
+                entry.released.insert(seq);
+            }
+        }
+        if !std::mem::replace(&mut entry.is_waiting, true) {
+            self.waiting.push_back(lease);
+        }
+        true
+    }
+
+    /// Forgets a lease that somebody took back, with all that waits for it.
+    pub(crate) fn lose(&mut self, lease: LeaseId) -> Option<Target> {
+        let entry = self.leases.remove(&lease)?;
+        self.waiting.retain(|id| *id != lease);
+        self.recount();
+        Some(entry.lease.target)
+    }
+
+    /// Outcomes that wait.
+    pub(crate) fn lines(&self) -> usize {
+        self.lines
+    }
+
+    /// When the oldest outcome must be recorded; none when nothing waits.
+    pub(crate) fn due_ms(&self, options: &Options) -> Option<u64> {
+        self.since_ms.map(|since| since.saturating_add(options.record_ms_max))
+    }
+
+    /// Whether a turn's worth waits.
+    pub(crate) fn is_full(&self, options: &Options) -> bool {
+        self.lines >= options.record_lines_max || self.bytes >= options.record_bytes_max / 2
+    }
+
+    /// Whether more may be started: when the store is slow, nothing piles up.
+    pub(crate) fn has_room(&self, options: &Options) -> bool {
+        self.lines < options.record_lines_max.saturating_mul(4)
+            && self.bytes < options.record_bytes_max
+    }
+
+    /// Takes what one turn may carry, oldest first.
+    pub(crate) fn take(&mut self, options: &Options) -> Vec<Outcomes> {
+        let (mut lines, mut bytes) = (options.record_lines_max, options.record_bytes_max);
+        let mut taken = Vec::new();
+        while taken.len() < TURN_LEASES_MAX && lines > 0 && bytes > 0 {
+            let Some(id) = self.waiting.pop_front() else { break };
+            let Some(entry) = self.leases.get_mut(&id) else { continue };
+            let outcomes = entry.take(&mut lines, &mut bytes);
+            entry.is_waiting = entry.waits();
+            if entry.is_waiting {
+                self.waiting.push_front(id);
+            }
+            taken.push(outcomes);
+        }
+        self.recount();
+        taken
+    }
+
+    /// Applies what a turn did to its leases; gives the targets of those that were lost.
+    pub(crate) fn settle(&mut self, folds: &[Fold]) -> Vec<(LeaseId, Target)> {
+        let mut lost = Vec::new();
+        for fold in folds {
+            match fold {
+                Fold::Kept { lease, held: Some(held), .. } => self.renew(*lease, held),
+                Fold::Kept { lease, held: None, .. } => {
+                    self.leases.remove(lease);
+                }
+                Fold::Lost { lease } => {
+                    lost.extend(self.lose(*lease).map(|target| (*lease, target)));
+                }
+            }
+        }
+        lost
+    }
+
+    fn renew(&mut self, lease: LeaseId, held: &Held) {
+        if let Some(entry) = self.leases.get_mut(&lease) {
+            entry.lease.held = held.clone();
+        }
+    }
+
+    fn recount(&mut self) {
+        let waiting = self.waiting.iter().filter_map(|id| self.leases.get(id));
+        (self.lines, self.bytes) = waiting.fold((0, 0), |(lines, bytes), entry| {
+            let more = entry.finished.len() + entry.again.len();
+            let released = usize::try_from(entry.released.len()).unwrap_or(usize::MAX);
+            (lines + more + released, bytes + entry.bytes())
+        });
+        if self.lines == 0 {
+            self.since_ms = None;
+        }
+    }
+}
+
+impl Entry {
+    fn bytes(&self) -> usize {
+        let bodies = self
+            .finished
+            .iter()
+            .map(|line| OUTCOME_BYTES + line.response.as_ref().map_or(0, bytes::Bytes::len));
+        bodies.sum::<usize>() + self.again.len() * OUTCOME_BYTES
+    }
+
+    /// Moves out what fits; at least one outcome, so that a large one is not stuck.
+    fn take(&mut self, lines: &mut usize, bytes: &mut usize) -> Outcomes {
+        let mut outcomes = Outcomes::of(self.lease.held.clone());
+        outcomes.released = std::mem::take(&mut self.released);
+        let fits = self.finished.iter().take(*lines).scan(*bytes, |left, line| {
+            let size = OUTCOME_BYTES + line.response.as_ref().map_or(0, bytes::Bytes::len);
+            let fits = *left > 0;
+            *left = left.saturating_sub(size);
+            fits.then_some(*left)
+        });
+        let (count, left) = fits.fold((0, *bytes), |(count, _), left| (count + 1, left));
+        (*lines, *bytes) = (*lines - count, left);
+        outcomes.finished = match count == self.finished.len() {
+            true => std::mem::take(&mut self.finished),
+            false => self.finished.drain(..count).collect(),
+        };
+        let count = self.again.len().min(*lines);
+        *lines -= count;
+        outcomes.again = self.again.drain(..count).collect();
+        outcomes
+    }
+}

@@ -1,0 +1,163 @@
+//! Judging: what a try gave becomes a result, a line for later, or a line given back.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use windrow_domain::attempt::{Class, Failure, Status};
+use windrow_domain::control::breaker::State;
+use windrow_domain::retry::Decision;
+use windrow_store::record::{Again, Finished};
+
+use super::start::Ended;
+use super::{ENDS_AT_ONCE_MAX, Worker};
+use crate::execute::station::{End, Job};
+use crate::execute::{Tried, Verdict};
+use crate::record::Outcome;
+
+/// Longest message of an error that is kept.
+const MESSAGE_BYTES_MAX: usize = 2048;
+
+impl Worker {
+    /// Handles the end of a try, and of all others that ended meanwhile.
+    pub(super) fn on_ended(&mut self, ended: Result<Ended, tokio::task::JoinError>) {
+        let now = self.around.clock.millis();
+        let mut next = Some(ended);
+        for _ in 0..ENDS_AT_ONCE_MAX {
+            let Some(ended) = next else { return };
+            match ended {
+                Ok(ended) => self.judge(ended, now),
+                // Panics are caught inside; what is left is a task that was aborted.
+                Err(error) => tracing::debug!(%error, "a try was ended"),
+            }
+            next = self.running.try_join_next();
+        }
+        if let Some(Ok(ended)) = next {
+            self.judge(ended, now);
+        }
+    }
+
+    fn judge(&mut self, ended: Ended, now: u64) {
+        let Ended { station: at, job, probe, started_ms, tried } = ended;
+        self.around.meter.ended();
+        let station = &mut self.stations[at];
+        let end = End { started_ms, attempt: job.attempt, probe, verdict: &tried.verdict };
+        station.ended(&end, now);
+        let open = station.breaker(now) != State::Closed;
+        self.pace(at, now, &tried.verdict);
+        let lease = job.lease;
+        let outcome = match tried.verdict {
+            Verdict::Failed(_) if open && !tried.reached => Outcome::Released(job.seq),
+            Verdict::Failed(ref failure) => self.decide(at, &job, failure.clone(), tried, now),
+            Verdict::Completed | Verdict::Skipped(_) => Outcome::Finished(finished(job, tried)),
+        };
+        let is_final = matches!(outcome, Outcome::Finished(_));
+        if self.ledger.note(lease, outcome, now) && is_final {
+            self.around.meter.finished();
+        }
+        if open {
+            self.release_queue(at, now);
+            // Something waits for the probe, whatever the last look said.
+            self.stations[at].ready_ms.get_or_insert(now);
+        }
+    }
+
+    /// A failed try: again later, or for good.
+    fn decide(
+        &mut self,
+        at: usize,
+        job: &Job,
+        failure: Failure,
+        tried: Tried,
+        now: u64,
+    ) -> Outcome {
+        self.around.meter.failed(&failure.code);
+        let wall = self.around.clock.now();
+        let wall = wall.checked_add(self.skew).unwrap_or(wall);
+        let retry = &self.around.options.retry;
+        match retry.decide(job.attempt, &failure, wall, self.rng.f64()) {
+            Decision::Again { not_before } => {
+                self.around.meter.retried();
+                let wait = Duration::try_from(not_before.duration_since(wall)).unwrap_or_default();
+                let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+                let ready = now.saturating_add(wait).saturating_add(1);
+                let station = &mut self.stations[at];
+                station.ready_ms = Some(station.ready_ms.map_or(ready, |at| at.min(ready)));
+                Outcome::Again(Again {
+                    seq: job.seq,
+                    line: job.line,
+                    not_before,
+                    class: failure.class,
+                    error_code: failure.code,
+                    error: bounded(failure.message),
+                })
+            }
+            Decision::GiveUp(status) => {
+                let mut result = result(job, status, job.attempt);
+                result.custom_id = tried.custom_id.or_else(|| custom_id(&job.raw));
+                result.http_status = tried.http_status;
+                result.response = tried.body;
+                result.error_code = Some(failure.code);
+                result.error = Some(bounded(failure.message));
+                Outcome::Finished(result)
+            }
+        }
+    }
+
+    /// Tells the host's pace, and holds it when the host asked us to wait.
+    fn pace(&mut self, at: usize, now: u64, verdict: &Verdict) {
+        let host = &self.stations[at].host;
+        let pace = self.paces.get_mut(host).expect("a station's host has a pace");
+        let failure = match verdict {
+            Verdict::Completed => return pace.good(),
+            Verdict::Skipped(_) => return,
+            Verdict::Failed(failure) => failure,
+        };
+        let throttled = failure.class == Class::Throttled;
+        if throttled {
+            pace.throttled(now);
+        }
+        if let Some(wait) =
+            failure.retry_after.filter(|_| throttled || failure.class == Class::Server)
+        {
+            let longest = self.around.options.retry.backoff_ms_max;
+            let wait = u64::try_from(wait.as_millis()).unwrap_or(longest).min(longest);
+            pace.hold(now.saturating_add(wait));
+        }
+    }
+}
+
+fn result(job: &Job, status: Status, attempts: u32) -> Finished {
+    Finished::bare(job.seq, job.line, status, attempts)
+}
+
+/// A line with its answer, or one that was not to be tried.
+fn finished(job: Job, tried: Tried) -> Finished {
+    let mut result = match tried.verdict {
+        Verdict::Skipped(because) => {
+            let mut result = result(&job, Status::Skipped, job.attempt - 1);
+            result.error_code = Some("skipped".to_owned());
+            result.error = Some(bounded(because));
+            result
+        }
+        Verdict::Completed | Verdict::Failed(_) => result(&job, Status::Completed, job.attempt),
+    };
+    result.custom_id = tried.custom_id.or_else(|| custom_id(&job.raw));
+    result.http_status = tried.http_status;
+    result.response = tried.body;
+    result
+}
+
+/// The request's own id, when the executor did not read it.
+fn custom_id(raw: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Named {
+        custom_id: String,
+    }
+    serde_json::from_slice(raw).ok().map(|named: Named| named.custom_id)
+}
+
+fn bounded(mut message: String) -> String {
+    let end = message.floor_char_boundary(MESSAGE_BYTES_MAX);
+    message.truncate(end);
+    message
+}

@@ -1,0 +1,105 @@
+//! Starting lines: as many as concurrency, pace, breaker, memory and the store's own speed allow.
+
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt as _;
+use windrow_domain::attempt::{Class, Failure};
+use windrow_domain::control::breaker::Permit;
+
+use super::Worker;
+use crate::execute::Tried;
+use crate::execute::station::Job;
+use crate::record::Outcome;
+
+/// A try that ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) station: usize,
+    pub(super) job: Job,
+    /// It decides for the others whether the breaker closes.
+    pub(super) probe: bool,
+    pub(super) started_ms: u64,
+    pub(super) tried: Tried,
+}
+
+impl Worker {
+    /// Starts what may start, one station after the other.
+    pub(super) fn start_lines(&mut self, now: u64) {
+        let count = self.stations.len();
+        if count == 0 || self.stop_ms.is_some() || self.pressure.stop() {
+            return;
+        }
+        for step in 0..count {
+            let at = (self.next_start + step) % count;
+            while self.may_start_any() && self.start_one(at, now) {}
+        }
+        self.next_start = (self.next_start + 1) % count;
+    }
+
+    fn may_start_any(&self) -> bool {
+        let options = &self.around.options;
+        self.running.len() < options.in_flight_max as usize && self.ledger.has_room(options)
+    }
+
+    fn start_one(&mut self, at: usize, now: u64) -> bool {
+        let station = &mut self.stations[at];
+        if station.queue.is_empty() {
+            return false;
+        }
+        let permit = station.may_start(now);
+        if matches!(permit, Permit::No { .. }) {
+            return false;
+        }
+        let pace = self.paces.get_mut(&station.host).expect("a station's host has a pace");
+        if pace.next(now).is_err() {
+            station.release(permit);
+            return false;
+        }
+        let job = station.queue.pop_front().expect("it is not empty");
+        station.started(now);
+        self.around.meter.started();
+        let (executor, call) = (self.around.executor.clone(), job.call(&station.target));
+        let probe = permit == Permit::Probe;
+        self.running.spawn(async move {
+            let tried = AssertUnwindSafe(executor.execute(call)).catch_unwind().await;
+            let tried = tried.unwrap_or_else(|_| panicked());
+            Ended { station: at, job, probe, started_ms: now, tried }
+        });
+        true
+    }
+
+    /// When a host that is paced may start its next line; none when no line waits for that.
+    pub(super) fn pace_due(&self, now: u64) -> Option<u64> {
+        if self.stop_ms.is_some() || !self.may_start_any() {
+            return None;
+        }
+        let waits = self
+            .stations
+            .iter()
+            .filter(|station| !station.queue.is_empty() && station.in_flight < station.limit());
+        let due = waits.filter_map(|station| {
+            // Asked on a copy: asking uses the place up.
+            let pace = self.paces.get(&station.host)?;
+            pace.clone().next(now).err()
+        });
+        due.min()
+    }
+
+    /// What waits at a station goes back untried.
+    pub(super) fn release_queue(&mut self, at: usize, now: u64) {
+        let queue = std::mem::take(&mut self.stations[at].queue);
+        for job in queue {
+            self.ledger.note(job.lease, Outcome::Released(job.seq), now);
+        }
+    }
+}
+
+/// The executor's own code broke: that line may be to blame, the others are not.
+fn panicked() -> Tried {
+    Tried::failed(Failure {
+        class: Class::Server,
+        code: "executor_panicked".to_owned(),
+        message: "The executor panicked while it ran this line; its log says where.".to_owned(),
+        retry_after: None,
+    })
+}

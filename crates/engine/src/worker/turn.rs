@@ -1,0 +1,151 @@
+//! The turn: outcomes leave, the next tranche comes, in one transaction.
+
+use std::sync::Arc;
+
+use windrow_store::claim::Tranche;
+use windrow_store::inspect::Tries;
+use windrow_store::record::{Reply, Turn};
+use windrow_store::{Result, Store};
+
+use super::Worker;
+use crate::clock::Clock;
+use crate::execute::station::Job;
+use crate::member::{causes, persist};
+use crate::progress::Meter;
+use crate::signal::Stop;
+
+/// A turn that was answered.
+pub(super) struct Done {
+    /// Which station's claim it carried, and for how long a lease.
+    claim: Option<(usize, u64)>,
+    answer: Result<(Reply, Vec<Tries>)>,
+}
+
+impl Worker {
+    /// Begins a turn when one is due: enough outcomes, the oldest waited long enough, nothing else is
+    /// going on, or a station wants lines.
+    pub(super) fn start_turn(&mut self, now: u64) {
+        if self.turning.is_some() {
+            return;
+        }
+        let options = &self.around.options;
+        let stopping = self.stop_ms.is_some();
+        let wanted = match stopping || self.pressure.stop() || !self.ledger.has_room(options) {
+            true => None,
+            false => self.claimer.want(&self.stations, self.pressure.factor(), now),
+        };
+        let waited = self.ledger.due_ms(options).is_some_and(|due| now >= due);
+        let idle = self.running.is_empty() && self.ledger.lines() > 0;
+        if wanted.is_none() && !waited && !idle && !self.ledger.is_full(options) {
+            return;
+        }
+        let outcomes = self.ledger.take(options);
+        let claim = wanted.as_ref().map(|wanted| wanted.request.clone());
+        self.claiming = claim.as_ref().map(|claim| claim.lease);
+        let turn = Turn { instance: self.around.membership.instance(), outcomes, claim };
+        let call = Call {
+            store: self.around.store.clone(),
+            clock: self.around.clock.clone(),
+            give_up: self.give_up.clone(),
+            meter: self.around.meter.clone(),
+        };
+        let claim = wanted.map(|wanted| (wanted.station, wanted.request.lease_ms));
+        self.turning = Some(Box::pin(async move { Done { claim, answer: call.make(turn).await } }));
+    }
+
+    pub(super) fn on_turned(&mut self, done: Done) -> Result<()> {
+        let now = self.around.clock.millis();
+        self.claiming = None;
+        let (reply, tries) = match done.answer {
+            Ok(answer) => answer,
+            Err(error) if self.stop_ms.is_some() => {
+                self.trouble("stopped before the last outcomes were recorded", &error);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        for (lease, target) in self.ledger.settle(&reply.folds) {
+            tracing::warn!(%lease, %target, "a lease was taken back; its outcomes do not count");
+            for station in self.stations.iter_mut().filter(|station| station.target == target) {
+                station.queue.retain(|job| job.lease != lease);
+            }
+        }
+        for batch in reply.finalizing {
+            // A full queue is no loss: the sweep finds the batch.
+            let _ = self.around.finalizing.try_send(batch);
+        }
+        if let Some((at, lease_ms)) = done.claim {
+            let got = reply.claimed.as_ref().map(|tranche| tranche.lines.len());
+            let station = &mut self.stations[at];
+            self.claimer.claimed(station, got, lease_ms, now, &self.around.options);
+            if let Some(tranche) = reply.claimed {
+                self.take_in(at, tranche, &tries);
+            }
+        }
+        Ok(())
+    }
+
+    /// A tranche came: its lines wait at their station.
+    fn take_in(&mut self, at: usize, tranche: Tranche, tries: &[Tries]) {
+        let lease = &tranche.lease;
+        self.skew = lease.granted_at.duration_since(self.around.clock.now());
+        let station = &mut self.stations[at];
+        for line in tranche.lines {
+            station.slice.observe_bytes(line.raw.len());
+            let known = tries.binary_search_by_key(&line.line, |tries| tries.line);
+            let (tried, answered) =
+                known.map_or((0, 0), |at| (tries[at].tried, tries[at].answered));
+            station.queue.push_back(Job {
+                lease: lease.held.id,
+                batch: lease.batch,
+                lane: lease.lane,
+                seq: line.seq,
+                line: line.line,
+                raw: line.raw,
+                attempt: lease.attempts + 1,
+                tried,
+                answered,
+            });
+        }
+        self.ledger.open(tranche.lease);
+        // It came while we were asked to stop: it goes back.
+        if self.stop_ms.is_some() {
+            let now = self.around.clock.millis();
+            self.release_queue(at, now);
+        }
+    }
+}
+
+/// What a turn needs to be made, and made again.
+struct Call {
+    store: Arc<dyn Store>,
+    clock: Clock,
+    give_up: Stop,
+    meter: Meter,
+}
+
+impl Call {
+    /// Makes the turn until it is answered; then reads the history of lines that were tried before.
+    async fn make(&self, turn: Turn) -> Result<(Reply, Vec<Tries>)> {
+        let trouble = |error: &windrow_store::Error| {
+            let sentence = format!("the store does not answer: {}", causes(error));
+            tracing::warn!("{sentence}");
+            self.meter.set_trouble(Some(sentence));
+        };
+        let again = || self.store.turn(turn.clone());
+        let reply = persist(&self.clock, &self.give_up, trouble, again).await?;
+        let tries = match &reply.claimed {
+            Some(tranche) if tranche.lease.attempts > 0 || tranche.lease.generation > 0 => {
+                let lines: Vec<u64> = tranche.lines.iter().map(|line| line.line).collect();
+                let batch = tranche.lease.batch;
+                let read = || self.store.tries(batch, &lines);
+                let mut tries = persist(&self.clock, &self.give_up, trouble, read).await?;
+                tries.sort_unstable_by_key(|tries| tries.line);
+                tries
+            }
+            _ => Vec::new(),
+        };
+        self.meter.set_trouble(None);
+        Ok((reply, tries))
+    }
+}

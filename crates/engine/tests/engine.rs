@@ -1,0 +1,269 @@
+//! The whole engine on SQLite in memory, with executors that misbehave.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use windrow_domain::attempt::{Class, Failure, Status};
+use windrow_domain::retry::Policy;
+use windrow_domain::{BatchId, FileId, Owner, State};
+use windrow_engine::execute::{Call, Executor, Tried};
+use windrow_engine::ingest::{self, ingest};
+use windrow_engine::signal::Wake;
+use windrow_engine::{Engine, Options, Until};
+use windrow_store::batch::{Batch, NewBatch};
+use windrow_store::ingest::NewFile;
+use windrow_store::inspect::{FinishedQuery, PAGE_MAX};
+use windrow_store::record::Finished;
+use windrow_store::{Inspect as _, Scope, Store};
+use windrow_store_sqlite::SqliteStore;
+
+async fn store() -> Arc<SqliteStore> {
+    Arc::new(SqliteStore::open(windrow_store_sqlite::Options::default()).await.unwrap())
+}
+
+async fn batch(store: &dyn Store, lines: u64) -> BatchId {
+    let text: String = (1..=lines)
+        .map(|line| {
+            format!(
+                "{{\"custom_id\":\"c{line}\",\"method\":\"POST\",\"url\":\"/v1/x\",\"body\":{{\"model\":\"m{}\"}}}}\n",
+                line % 2
+            )
+        })
+        .collect();
+    let owner = Owner::new("ann").unwrap();
+    let file = NewFile {
+        id: FileId::new(),
+        owner: owner.clone(),
+        name: "f".to_owned(),
+        purpose: "batch".to_owned(),
+        expires_at: None,
+    };
+    let done = ingest(store, text.as_bytes(), file, ingest::Options::default()).await.unwrap();
+    let new = NewBatch {
+        id: BatchId::new(),
+        file: done.file.id,
+        owner,
+        endpoint: "/v1/x".to_owned(),
+        window_secs: None,
+        priority: 0,
+        job_type: None,
+        source_address: None,
+        metadata: Default::default(),
+        idempotency_key: None,
+    };
+    store.create_batch(new).await.unwrap().id
+}
+
+fn quick() -> Options {
+    let retry = Policy { backoff_ms_min: 5, backoff_ms_max: 50, ..Policy::default() };
+    Options { retry, grace_ms: 2_000, ..Options::default() }
+}
+
+async fn drain(store: &Arc<SqliteStore>, batch: BatchId, executor: impl Executor) -> Batch {
+    let engine = Engine::builder(store.clone()).executor(executor).options(quick());
+    engine.only(batch).until(Until::Closed(batch)).run().await.unwrap();
+    let closed = store.batch(&Scope::All, batch).await.unwrap();
+    assert_eq!(closed.state, State::Completed);
+    store.audit(batch).await.unwrap().check().unwrap();
+    closed
+}
+
+async fn results(store: &dyn Store, batch: BatchId) -> Vec<Finished> {
+    let query = FinishedQuery {
+        batch: Some(batch),
+        bodies: true,
+        limit: PAGE_MAX,
+        ..FinishedQuery::default()
+    };
+    let page = store.finished(&Scope::All, query).await.unwrap();
+    page.rows.into_iter().map(|line| line.result).collect()
+}
+
+fn failure(class: Class) -> Failure {
+    Failure { class, code: class.to_string(), message: "no".to_owned(), retry_after: None }
+}
+
+fn failed(class: Class) -> Tried {
+    Tried::failed(failure(class))
+}
+
+fn unreached() -> Tried {
+    Tried { reached: false, ..failed(Class::Network) }
+}
+
+#[tokio::test]
+async fn every_line_has_one_result_of_its_kind() {
+    let store = store().await;
+    let batch = batch(&*store, 3_000).await;
+    let executor = async |call: Call| match (call.line % 100, call.attempt) {
+        (7 | 32, 1) => failed(Class::Server),
+        (13, 1) => failed(Class::Throttled),
+        (21, 1) => failed(Class::Timeout),
+        (42, _) => failed(Class::Permanent),
+        (66, _) => failed(Class::NotFound),
+        (77, _) => panic!("a line that breaks its executor"),
+        (99, _) => Tried::skipped("not today"),
+        _ => Tried::completed(call.raw),
+    };
+    let counts = drain(&store, batch, executor).await.counts;
+    let got = (counts.completed, counts.failed, counts.not_found, counts.skipped);
+    assert_eq!(got, (2_880, 60, 30, 30));
+}
+
+/// A reply that never came may have been work that was done: the key stays. An answer is one.
+#[tokio::test]
+async fn a_key_rises_with_an_answer_and_not_with_silence() {
+    let store = store().await;
+    let batch = batch(&*store, 1).await;
+    let keys = Arc::new(Mutex::new(Vec::new()));
+    let seen = keys.clone();
+    let executor = move |call: Call| {
+        seen.lock().unwrap().push(call.key());
+        let tried = match call.attempt {
+            1 => failed(Class::Network),
+            2 => failed(Class::Timeout),
+            3 => failed(Class::Server),
+            _ => Tried::completed("1"),
+        };
+        std::future::ready(tried)
+    };
+    drain(&store, batch, executor).await;
+    let keys: Vec<_> =
+        keys.lock().unwrap().iter().map(|key| key.rsplit_once(':').unwrap().1.to_owned()).collect();
+    assert_eq!(keys, ["1", "1", "1", "2"]);
+}
+
+#[tokio::test]
+async fn a_dead_target_burns_no_attempts() {
+    let store = store().await;
+    let batch = batch(&*store, 200).await;
+    let calls = Arc::new(AtomicU32::new(0));
+    let count = calls.clone();
+    // Dead for the first 60 calls; probes go on while the breaker is open.
+    let executor = Moody(move |_: &Call| match count.fetch_add(1, Ordering::SeqCst) {
+        0..60 => unreached(),
+        _ => Tried::completed("1"),
+    });
+    let counts = drain(&store, batch, executor).await.counts;
+    assert_eq!(counts.completed, 200);
+    let most = results(&*store, batch).await.iter().map(|line| line.attempts).max();
+    assert!(most <= Some(4), "{most:?}");
+}
+
+/// A function with a breaker that opens for a moment only.
+struct Moody<F>(F);
+
+#[async_trait::async_trait]
+impl<F: Fn(&Call) -> Tried + Send + Sync + 'static> Executor for Moody<F> {
+    async fn execute(&self, call: Call) -> Tried {
+        (self.0)(&call)
+    }
+
+    fn limits(&self, _: &windrow_domain::Target) -> windrow_engine::execute::Limits {
+        let mut limits = windrow_engine::execute::Limits::default();
+        limits.breaker.open_ms_min = 1;
+        limits.breaker.open_ms_max = 4;
+        limits
+    }
+}
+
+#[tokio::test]
+async fn a_stop_gives_back_what_hangs_and_a_second_engine_finishes_it() {
+    let store = store().await;
+    let batch = batch(&*store, 100).await;
+    let (hanging, waker) = (Wake::new(), Wake::new());
+    let hung = hanging.clone();
+    let executor = move |call: Call| {
+        let hung = hung.clone();
+        async move {
+            if call.line.is_multiple_of(10) {
+                hung.give();
+                return std::future::pending().await;
+            }
+            Tried::completed("1")
+        }
+    };
+    let options = Options { grace_ms: 50, ..quick() };
+    let engine = Engine::builder(store.clone()).executor(executor).options(options).build();
+    let handle = engine.handle();
+    let stopper = async {
+        hanging.given().await;
+        handle.stop();
+        waker.give();
+    };
+    let (report, ()) = tokio::join!(engine.run(), stopper);
+    let released = report.unwrap().released;
+    let counts = store.batch(&Scope::All, batch).await.unwrap().counts;
+    assert_eq!((counts.leased, counts.adds_up()), (0, true), "{counts:?}");
+    assert!(released > 0, "{counts:?}");
+    drain(&store, batch, async |_: Call| Tried::completed("1")).await;
+    assert!(results(&*store, batch).await.iter().all(|line| line.attempts == 1));
+}
+
+/// Requests in flight never exceed what the target's controller allows.
+#[tokio::test]
+async fn limits_in_flight_hold() {
+    struct Narrow(AtomicU32, AtomicU32);
+    #[async_trait::async_trait]
+    impl Executor for Narrow {
+        async fn execute(&self, _: Call) -> Tried {
+            let now = self.0.fetch_add(1, Ordering::SeqCst) + 1;
+            self.1.fetch_max(now, Ordering::SeqCst);
+            tokio::task::yield_now().await;
+            self.0.fetch_sub(1, Ordering::SeqCst);
+            Tried::completed("1")
+        }
+        fn limits(&self, _: &windrow_domain::Target) -> windrow_engine::execute::Limits {
+            let mut limits = windrow_engine::execute::Limits::default();
+            limits.concurrency.max = 3;
+            limits.concurrency.start = 3;
+            limits
+        }
+    }
+    let store = store().await;
+    let batch = batch(&*store, 500).await;
+    let executor = Arc::new(Narrow(AtomicU32::new(0), AtomicU32::new(0)));
+    drain(&store, batch, executor.clone() as Arc<dyn Executor>).await;
+    // Two targets, three each.
+    assert!(executor.1.load(Ordering::SeqCst) <= 6);
+}
+
+/// Retried lines keep their history; the result says how many tries it took.
+#[tokio::test]
+async fn a_line_that_always_fails_ends_after_its_attempts() {
+    let store = store().await;
+    let batch = batch(&*store, 3).await;
+    let tries = Arc::new(Mutex::new(HashMap::<u64, u32>::new()));
+    let seen = tries.clone();
+    let executor = move |call: Call| {
+        *seen.lock().unwrap().entry(call.line).or_default() += 1;
+        std::future::ready(failed(Class::Unacceptable))
+    };
+    let counts = drain(&store, batch, executor).await.counts;
+    assert_eq!(counts.failed, 3);
+    assert!(tries.lock().unwrap().values().all(|tries| *tries == 5));
+    let lines = results(&*store, batch).await;
+    assert!(lines.iter().all(|line| line.status == Status::Failed && line.attempts == 5));
+    assert_eq!(store.attempts(&Scope::All, batch, 1).await.unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn an_engine_for_a_slice_of_time_ends_by_itself() {
+    let store = store().await;
+    let batch = batch(&*store, 10).await;
+    let ran = Arc::new(AtomicBool::new(false));
+    let seen = ran.clone();
+    let executor = move |_: Call| {
+        seen.store(true, Ordering::SeqCst);
+        std::future::ready(Tried::completed("1"))
+    };
+    let until = Until::Elapsed(Duration::from_millis(200));
+    let engine = Engine::builder(store.clone()).executor(executor).until(until);
+    engine.run().await.unwrap();
+    assert!(ran.load(Ordering::SeqCst));
+    assert_eq!(store.batch(&Scope::All, batch).await.unwrap().counts.leased, 0);
+}
