@@ -64,7 +64,8 @@ struct Numbers {
 struct Notes {
     failures: BTreeMap<String, u64>,
     targets: Vec<TargetProgress>,
-    trouble: Option<String>,
+    store_trouble: Option<String>,
+    target_trouble: Option<String>,
 }
 
 impl Meter {
@@ -99,8 +100,14 @@ impl Meter {
         self.notes().targets = targets;
     }
 
-    pub(crate) fn set_trouble(&self, sentence: Option<String>) {
-        self.notes().trouble = sentence;
+    /// With the store or the outputs; none when that is over.
+    pub(crate) fn set_store_trouble(&self, sentence: Option<String>) {
+        self.notes().store_trouble = sentence;
+    }
+
+    /// With a target; none when that is over.
+    pub(crate) fn set_target_trouble(&self, sentence: Option<String>) {
+        self.notes().target_trouble = sentence;
     }
 
     pub(crate) fn progress(&self) -> Progress {
@@ -113,7 +120,7 @@ impl Meter {
             retries: read(&self.0.retries),
             failures: notes.failures.clone(),
             targets: notes.targets.clone(),
-            trouble: notes.trouble.clone(),
+            trouble: notes.store_trouble.as_ref().or(notes.target_trouble.as_ref()).cloned(),
         }
     }
 

@@ -125,7 +125,7 @@ impl Closer {
     fn put_off(&mut self, batch: BatchId, error: &Error) {
         let sentence = causes(error);
         tracing::error!(%batch, error = %sentence, "could not close the batch; it is tried again");
-        self.meter.set_trouble(Some(sentence.clone()));
+        self.meter.set_store_trouble(Some(sentence.clone()));
         let wait = self.failed.get(&batch).map_or(WAIT_MS_MIN, |(_, wait)| *wait);
         if self.failed.len() < FAILED_MAX || self.failed.contains_key(&batch) {
             let at = self.clock.millis().saturating_add(wait);

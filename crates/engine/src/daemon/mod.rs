@@ -31,6 +31,8 @@ use closer::{Closer, QUEUE_MAX};
 
 /// Events that a slow subscriber may lag behind before it misses some.
 const EVENTS_MAX: usize = 256;
+/// Batches that ended with what went back at the end, and are closed before it goes.
+const UNCLOSED_MAX: u32 = 64;
 /// How often an engine that works for one batch asks whether another process closed it.
 const CLOSED_MS: u64 = 1_000;
 
@@ -246,9 +248,13 @@ impl Engine {
         let Engine { parts, handle } = self;
         let membership = Membership::new(parts.store.clone(), parts.service.clone());
         let trouble = |error: &windrow_store::Error| {
-            handle.meter.set_trouble(Some(format!("could not join: {}", causes(error))));
+            handle.meter.set_store_trouble(Some(format!("could not join: {}", causes(error))));
         };
-        persist(&parts.clock, &parts.stop, trouble, || membership.join()).await?;
+        let joined = persist(&parts.clock, &parts.stop, trouble, || membership.join()).await;
+        if parts.stop.is_given() {
+            return Ok(Report::default());
+        }
+        joined?;
         let (to_closer, queue) = mpsc::channel(QUEUE_MAX);
         let seed = parts.seed.unwrap_or_else(|| membership.instance().0.as_u64_pair().1);
         let services = Services { parts, handle, membership, to_closer };
@@ -289,7 +295,7 @@ impl Services {
         let worked = self.work(rng).await;
         if worked.is_ok() {
             // A batch may have ended with what went back just now.
-            let found = find_unclosed(&*self.parts.store, &self.to_closer, 1).await;
+            let found = find_unclosed(&*self.parts.store, &self.to_closer, UNCLOSED_MAX).await;
             found.inspect_err(|error| tracing::warn!(error = %causes(error), "not swept")).ok();
         }
         closer_stop.give();

@@ -40,10 +40,12 @@ impl Worker {
         let Ended { station: at, job, probe, started_ms, tried } = ended;
         self.around.meter.ended();
         let station = &mut self.stations[at];
+        let was_open = station.breaker(now) != State::Closed;
         let end = End { started_ms, attempt: job.attempt, probe, verdict: &tried.verdict };
         station.ended(&end, now);
         let open = station.breaker(now) != State::Closed;
         self.pace(at, now, &tried.verdict);
+        self.tell(at, was_open, open, &tried.verdict);
         let lease = job.lease;
         let outcome = match tried.verdict {
             Verdict::Failed(_) if open && !tried.reached => Outcome::Released(job.seq),
@@ -61,6 +63,22 @@ impl Worker {
         }
     }
 
+    /// Counts failures, and says in a sentence when a target is in trouble.
+    fn tell(&self, at: usize, was_open: bool, open: bool, verdict: &Verdict) {
+        let meter = &self.around.meter;
+        if let Verdict::Failed(failure) = verdict {
+            meter.failed(&failure.code);
+            if open {
+                let target = &self.stations[at].target;
+                let sentence = format!("{target} is left alone for a while: {}", failure.message);
+                meter.set_target_trouble(Some(sentence));
+            }
+        }
+        if was_open && !open {
+            meter.set_target_trouble(None);
+        }
+    }
+
     /// A failed try: again later, or for good.
     fn decide(
         &mut self,
@@ -70,7 +88,6 @@ impl Worker {
         tried: Tried,
         now: u64,
     ) -> Outcome {
-        self.around.meter.failed(&failure.code);
         let wall = self.around.clock.now();
         let wall = wall.checked_add(self.skew).unwrap_or(wall);
         let retry = &self.around.options.retry;

@@ -129,7 +129,6 @@ impl Worker {
         let due = self.next_due(now);
         tokio::select! {
             biased;
-            Some(ended) = self.running.join_next() => self.on_ended(ended),
             done = pending_or(&mut self.turning) => {
                 self.turning = None;
                 self.on_turned(done)?;
@@ -144,6 +143,8 @@ impl Worker {
             }
             () = self.around.membership.rejoined.given() => self.forget_all(),
             () = self.around.stop.given(), if self.stop_ms.is_none() => {}
+            // After what is rare: under load there is always a try that ended.
+            Some(ended) = self.running.join_next() => self.on_ended(ended),
             () = self.around.wake.given() => self.claimer.look_ms = 0,
             () = self.around.clock.sleep_until(due) => {}
         }
@@ -326,7 +327,7 @@ impl Worker {
     fn trouble(&self, what: &str, error: &windrow_store::Error) {
         let sentence = format!("{what}: {}", causes(error));
         tracing::warn!("{sentence}");
-        self.around.meter.set_trouble(Some(sentence));
+        self.around.meter.set_store_trouble(Some(sentence));
     }
 }
 

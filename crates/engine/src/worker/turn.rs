@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use windrow_domain::Target;
 use windrow_store::claim::Tranche;
 use windrow_store::inspect::Tries;
 use windrow_store::record::{Reply, Turn};
@@ -16,8 +17,8 @@ use crate::signal::Stop;
 
 /// A turn that was answered.
 pub(super) struct Done {
-    /// Which station's claim it carried, and for how long a lease.
-    claim: Option<(usize, u64)>,
+    /// Whose claim it carried, and for how long a lease.
+    claim: Option<(Target, u64)>,
     answer: Result<(Reply, Vec<Tries>)>,
 }
 
@@ -49,7 +50,8 @@ impl Worker {
             give_up: self.give_up.clone(),
             meter: self.around.meter.clone(),
         };
-        let claim = wanted.map(|wanted| (wanted.station, wanted.request.lease_ms));
+        let claim = wanted
+            .map(|wanted| (self.stations[wanted.station].target.clone(), wanted.request.lease_ms));
         self.turning = Some(Box::pin(async move { Done { claim, answer: call.make(turn).await } }));
     }
 
@@ -74,7 +76,9 @@ impl Worker {
             // A full queue is no loss: the sweep finds the batch.
             let _ = self.around.finalizing.try_send(batch);
         }
-        if let Some((at, lease_ms)) = done.claim {
+        if let Some((target, lease_ms)) = done.claim {
+            // By name: a station may have made room for another meanwhile.
+            let Some(at) = self.station(&target, now) else { return Ok(()) };
             let got = reply.claimed.as_ref().map(|tranche| tranche.lines.len());
             let station = &mut self.stations[at];
             self.claimer.claimed(station, got, lease_ms, now, &self.around.options);
@@ -130,7 +134,7 @@ impl Call {
         let trouble = |error: &windrow_store::Error| {
             let sentence = format!("the store does not answer: {}", causes(error));
             tracing::warn!("{sentence}");
-            self.meter.set_trouble(Some(sentence));
+            self.meter.set_store_trouble(Some(sentence));
         };
         let again = || self.store.turn(turn.clone());
         let reply = persist(&self.clock, &self.give_up, trouble, again).await?;
@@ -145,7 +149,7 @@ impl Call {
             }
             _ => Vec::new(),
         };
-        self.meter.set_trouble(None);
+        self.meter.set_store_trouble(None);
         Ok((reply, tries))
     }
 }
