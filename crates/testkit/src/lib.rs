@@ -1,4 +1,5 @@
-//! The test bench: throw-away servers, databases cloned for one test, and a network that misbehaves.
+//! The test bench: throw-away servers, databases cloned for one test, a network and an upstream that
+//! misbehave.
 //!
 //! Holds throughout: whatever is started here is stopped and removed, also when the test panics or
 //! the process is killed (see `process::Keeper`).
@@ -18,5 +19,7 @@ pub mod process;
 pub mod programs;
 #[cfg(feature = "net")]
 pub mod proxy;
+#[cfg(feature = "net")]
+pub mod upstream;
 
 pub use failure::Failure;

@@ -1,0 +1,388 @@
+//! A scripted upstream: an HTTP server that answers, throttles, hangs, lies and dies on command.
+//!
+//! Holds throughout: it speaks HTTP/1.1 and HTTP/2 (prior knowledge) on one port of 127.0.0.1; a
+//! script set takes effect with the next request; everything it saw is counted before it answers;
+//! its connections end with it.
+//! Absent on purpose: TLS, which a test of a certificate would need and no test here has.
+
+mod body;
+mod script;
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::task::{JoinHandle, JoinSet};
+
+use body::{Content, Shape};
+pub use script::{Act, Script, Seen};
+
+/// Most requests that are kept whole; the rest is only counted.
+pub const REQUESTS_KEPT_MAX: usize = 1_000;
+/// What is promised, and half of it sent, where a script cuts a body.
+const CUT_BODY: &str = r#"{"object":"chat.completion","choices":[]}"#;
+
+/// What it saw so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests that came in whole.
+    pub requests: u64,
+    /// Those that have no whole answer yet and whose client still waits.
+    pub in_flight: u64,
+    /// The most there ever were.
+    pub in_flight_max: u64,
+    /// Connections that were accepted.
+    pub connections: u64,
+}
+
+/// An HTTP server on a free port of 127.0.0.1.
+#[derive(Debug)]
+pub struct Upstream {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    acceptor: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    script: RwLock<Script>,
+    requests: AtomicU64,
+    in_flight: AtomicU64,
+    in_flight_max: AtomicU64,
+    connections: AtomicU64,
+    /// Off for load tests, where a million keys would be kept.
+    remembers: AtomicBool,
+    keys: Mutex<HashMap<String, u64>>,
+    kept: Mutex<Vec<Seen>>,
+    /// Given with every request.
+    came: Notify,
+}
+
+impl Upstream {
+    /// Listens, and does what the script says.
+    pub async fn start(script: Script) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared {
+            script: RwLock::new(script),
+            requests: AtomicU64::new(0),
+            in_flight: AtomicU64::new(0),
+            in_flight_max: AtomicU64::new(0),
+            connections: AtomicU64::new(0),
+            remembers: AtomicBool::new(true),
+            keys: Mutex::default(),
+            kept: Mutex::default(),
+            came: Notify::new(),
+        });
+        let acceptor = Mutex::new(Some(tokio::spawn(accept(listener, shared.clone()))));
+        Ok(Self { address, shared, acceptor })
+    }
+
+    /// Where clients connect.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The same as a base URL, without a path.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Changes what it does, from the next request on.
+    pub fn set(&self, script: Script) {
+        *self.shared.script.write().unwrap_or_else(PoisonError::into_inner) = script;
+    }
+
+    /// Stops keeping keys and requests, for load tests; counts go on.
+    pub fn forget(&self) {
+        self.shared.remembers.store(false, Ordering::SeqCst);
+        lock(&self.shared.keys).clear();
+        lock(&self.shared.kept).clear();
+    }
+
+    /// What it saw so far.
+    pub fn counts(&self) -> Counts {
+        let load = |count: &AtomicU64| count.load(Ordering::SeqCst);
+        Counts {
+            requests: load(&self.shared.requests),
+            in_flight: load(&self.shared.in_flight),
+            in_flight_max: load(&self.shared.in_flight_max),
+            connections: load(&self.shared.connections),
+        }
+    }
+
+    /// How often it saw each `Idempotency-Key`.
+    pub fn keys(&self) -> HashMap<String, u64> {
+        lock(&self.shared.keys).clone()
+    }
+
+    /// The first [`REQUESTS_KEPT_MAX`] requests.
+    pub fn seen(&self) -> Vec<Seen> {
+        lock(&self.shared.kept).clone()
+    }
+
+    /// Waits until it saw that many requests.
+    pub async fn saw(&self, requests: u64) {
+        loop {
+            let came = self.shared.came.notified();
+            tokio::pin!(came);
+            // Registered before the look, or a request between the two would not wake us.
+            came.as_mut().enable();
+            if self.shared.requests.load(Ordering::SeqCst) >= requests {
+                return;
+            }
+            came.await;
+        }
+    }
+
+    /// Closes the port and all connections: whoever connects is refused.
+    pub async fn stop(&self) {
+        let acceptor = lock(&self.acceptor).take();
+        if let Some(acceptor) = acceptor {
+            acceptor.abort();
+            // It was cancelled just now, which is all there is to know about it.
+            let _ = acceptor.await;
+        }
+    }
+
+    /// Listens again on the same port.
+    pub async fn start_again(&self) -> io::Result<()> {
+        self.stop().await;
+        let listener = TcpListener::bind(self.address).await?;
+        *lock(&self.acceptor) = Some(tokio::spawn(accept(listener, self.shared.clone())));
+        Ok(())
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        if let Some(acceptor) = lock(&self.acceptor).take() {
+            acceptor.abort();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    // Dropped with this task, and every connection with it.
+    let mut connections = JoinSet::new();
+    loop {
+        let Ok((client, _)) = listener.accept().await else {
+            return;
+        };
+        while connections.try_join_next().is_some() {}
+        shared.connections.fetch_add(1, Ordering::SeqCst);
+        connections.spawn(connection(client, shared.clone()));
+    }
+}
+
+async fn connection(client: TcpStream, shared: Arc<Shared>) {
+    let _ = client.set_nodelay(true);
+    let reset = Arc::new(Notify::new());
+    // hyper takes the socket; a second handle to it can still tell it not to linger.
+    let Ok((client, twin)) = twins(client) else {
+        return;
+    };
+    let resets = reset.clone();
+    let service = service_fn(move |request| answer(request, shared.clone(), resets.clone()));
+    let builder = Builder::new(TokioExecutor::new());
+    tokio::select! {
+        // The client went away, or the script closed: both are what the test wanted.
+        _ = builder.serve_connection(TokioIo::new(client), service) => {}
+        () = reset.notified() => {
+            let _ = rustix::net::sockopt::set_socket_linger(&twin, Some(Duration::ZERO));
+        }
+    }
+}
+
+fn twins(client: TcpStream) -> io::Result<(TcpStream, std::net::TcpStream)> {
+    let client = client.into_std()?;
+    let twin = client.try_clone()?;
+    Ok((TcpStream::from_std(client)?, twin))
+}
+
+/// One request in flight; dropped when it has its answer, or nobody waits for it any more.
+#[derive(Debug)]
+struct InFlight(Arc<Shared>);
+
+impl InFlight {
+    fn enter(shared: Arc<Shared>) -> (Self, u64) {
+        let now = shared.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
+        shared.in_flight_max.fetch_max(now, Ordering::SeqCst);
+        (Self(shared), now)
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    shared: Arc<Shared>,
+    reset: Arc<Notify>,
+) -> Result<Response<Content>, Infallible> {
+    let (guard, in_flight) = InFlight::enter(shared.clone());
+    let (head, body) = request.into_parts();
+    let Ok(body) = body.collect().await else {
+        return Ok(plain(StatusCode::BAD_REQUEST, Bytes::new()));
+    };
+    let seen = Seen {
+        number: shared.requests.fetch_add(1, Ordering::SeqCst) + 1,
+        in_flight,
+        method: head.method,
+        path: head.uri.path_and_query().map_or_else(String::new, ToString::to_string),
+        headers: head.headers,
+        body: body.to_bytes(),
+    };
+    shared.remember(&seen);
+    shared.came.notify_waiters();
+    let mut act =
+        shared.script.read().unwrap_or_else(PoisonError::into_inner).clone().choose(&seen);
+    while let Act::Delay(delay, next) = act {
+        tokio::time::sleep(delay).await;
+        act = *next;
+    }
+    let mut response = perform(act, seen.body, &reset).await;
+    response.body_mut().keep(guard);
+    Ok(response)
+}
+
+async fn perform(act: Act, body: Bytes, reset: &Notify) -> Response<Content> {
+    match act {
+        Act::Answer { status, headers, body } => {
+            let status = StatusCode::from_u16(status).expect("a script answers with a status");
+            let mut response = Response::new(Shape::Whole(Some(body)).into());
+            *response.status_mut() = status;
+            for (name, value) in headers {
+                let value = HeaderValue::from_str(&value).expect("a script's headers are valid");
+                response.headers_mut().append(name, value);
+            }
+            response
+        }
+        Act::Echo => plain(StatusCode::OK, body),
+        Act::Hang => std::future::pending().await,
+        Act::Reset => {
+            reset.notify_one();
+            std::future::pending().await
+        }
+        Act::CloseMidBody => promised(Shape::Cut { piece: Some(half()), flushed: false }),
+        Act::HangMidBody => promised(Shape::Stuck(Some(half()))),
+        Act::BigBody { bytes, told } => json(Shape::Big { len: bytes.max(2), sent: 0, told }),
+        Act::InvalidJson => json(Shape::Whole(Some(Bytes::from_static(b"{\"choices\":[")))),
+        Act::Drip { bytes, pieces, every } => json(Shape::drip(bytes, pieces, every)),
+        Act::Delay(..) => unreachable!("delays are waited for before the act"),
+    }
+}
+
+fn plain(status: StatusCode, body: Bytes) -> Response<Content> {
+    let mut response = json(Shape::Whole(Some(body)));
+    *response.status_mut() = status;
+    response
+}
+
+fn json(shape: Shape) -> Response<Content> {
+    let mut response = Response::new(Content::from(shape));
+    let kind = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+/// Says a length that its content does not keep.
+fn promised(shape: Shape) -> Response<Content> {
+    let mut response = json(shape);
+    response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(CUT_BODY.len()));
+    response
+}
+
+fn half() -> Bytes {
+    Bytes::from_static(&CUT_BODY.as_bytes()[..CUT_BODY.len() / 2])
+}
+
+impl Shared {
+    fn remember(&self, seen: &Seen) {
+        if !self.remembers.load(Ordering::SeqCst) {
+            return;
+        }
+        let mut keys = lock(&self.keys);
+        match keys.get_mut(seen.key()) {
+            Some(count) => *count += 1,
+            None => drop(keys.insert(seen.key().to_owned(), 1)),
+        }
+        drop(keys);
+        let mut kept = lock(&self.kept);
+        if kept.len() < REQUESTS_KEPT_MAX {
+            kept.push(seen.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    /// Everything the upstream says to one request, until it closes.
+    async fn ask(upstream: &Upstream, body: &str) -> io::Result<String> {
+        let mut stream = TcpStream::connect(upstream.address()).await?;
+        let length = body.len();
+        let head = "POST /x?y HTTP/1.1\r\nhost: x\r\nidempotency-key: k\r\nconnection: close\r\n";
+        let request = format!("{head}content-length: {length}\r\n\r\n{body}");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok(answer)
+    }
+
+    #[tokio::test]
+    async fn an_upstream_follows_its_script_and_counts_what_it_saw() {
+        let script = Script::sequence([Act::throttle("7"), Act::CloseMidBody, Act::Echo]);
+        let upstream = Upstream::start(script.burst(4, 4, Act::Reset)).await.unwrap();
+        let throttled = ask(&upstream, "{}").await.unwrap();
+        assert!(throttled.starts_with("HTTP/1.1 429") && throttled.contains("retry-after: 7"));
+        let cut = ask(&upstream, "{}").await.unwrap();
+        assert!(
+            cut.contains("content-length: 41") && cut.ends_with(r#"{"object":"chat.comp"#),
+            "{cut}"
+        );
+        assert!(ask(&upstream, "{\"a\":1}").await.unwrap().ends_with("{\"a\":1}"));
+        let reset = ask(&upstream, "{}").await.unwrap_err();
+        assert_eq!(reset.kind(), io::ErrorKind::ConnectionReset);
+        let counts = upstream.counts();
+        assert_eq!((counts.requests, counts.connections, counts.in_flight_max), (4, 4, 1));
+        assert_eq!(upstream.keys(), HashMap::from([("k".to_owned(), 4)]));
+        assert_eq!((upstream.seen().len(), upstream.seen()[0].path.as_str()), (4, "/x?y"));
+    }
+
+    #[tokio::test]
+    async fn a_stopped_upstream_refuses_and_comes_back_on_its_port() {
+        let upstream = Upstream::start(Script::echo()).await.unwrap();
+        ask(&upstream, "{}").await.unwrap();
+        upstream.stop().await;
+        let refused = ask(&upstream, "{}").await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        upstream.start_again().await.unwrap();
+        ask(&upstream, "{}").await.unwrap();
+        upstream.saw(2).await;
+    }
+}
