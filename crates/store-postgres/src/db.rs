@@ -151,6 +151,19 @@ impl Db {
         answer.map_err(|cause| from_driver(verb, subject, cause))
     }
 
+    /// Whether a sweep has something to do, asked in one statement that locks nothing: most sweeps
+    /// find nothing, and the others pay one look more.
+    pub(crate) async fn found(
+        &self,
+        verb: &'static str,
+        subject: &(dyn Display + Sync),
+        sql: Sql,
+        params: &[Param<'_>],
+    ) -> Result<bool> {
+        let answer = self.lone(verb, subject, sql, params).await?;
+        Ok(answer.first().is_some_and(|row| row.get("found")))
+    }
+
     /// Runs statements in one transaction, sent in one write.
     pub(crate) async fn call(
         &self,

@@ -83,11 +83,6 @@ pub(crate) fn is_stale(error: &Error) -> bool {
     sql_state(error).is_some_and(|code| code.code() == STALE)
 }
 
-/// Whether a row was there already.
-pub(crate) fn is_duplicate(error: &Error) -> bool {
-    sql_state(error) == Some(&SqlState::UNIQUE_VIOLATION)
-}
-
 fn sql_state(error: &Error) -> Option<&SqlState> {
     let source = std::error::Error::source(error)?;
     source.downcast_ref::<tokio_postgres::Error>()?.code()

@@ -12,7 +12,7 @@ use windrow_store::error::{Error, Kind, Result};
 use windrow_store::ingest::{Chunk, ERRORS_MAX, File, FileState, Ingest, NewFile, Span, Verdict};
 
 use crate::db::{Call, Inside, Param, sql};
-use crate::error::{from_driver, is_duplicate};
+use crate::error::from_driver;
 use crate::{PostgresStore, rows};
 
 /// The lane of bytes that are no request.
@@ -51,7 +51,7 @@ impl Ingest for PostgresStore {
             .check()
             .map_err(|because| Error::new(Kind::Invalid, VERB, file).because(because))?;
         match self.copy_chunk(file, &chunk, &spans).await {
-            Err(error) if is_duplicate(&error) || error.kind == Kind::Conflict => {
+            Err(error) if error.kind == Kind::Conflict => {
                 self.repeated_chunk(file, chunk.no, error).await
             }
             other => other,

@@ -15,14 +15,18 @@ use crate::{PostgresStore, rows};
 #[async_trait]
 impl Sweep for PostgresStore {
     async fn return_lost(&self, limit: u32, crashes_max: u32) -> Result<Lost> {
+        const VERB: &str = "return lost";
+        let now = [(&self.db.now() as _, Type::TIMESTAMPTZ)];
+        if !self.db.found(VERB, &"leases", sql!("sweep/has_lost"), &now).await? {
+            return Ok(Lost::default());
+        }
         let (limit, crashes_max) = (int(limit), int(crashes_max));
         let params = [
             (&self.db.now() as _, Type::TIMESTAMPTZ),
             (&limit as _, Type::INT4),
             (&crashes_max as _, Type::INT4),
         ];
-        let found =
-            self.db.rows("return lost", &"leases", sql!("sweep/lost_call"), &params).await?;
+        let found = self.db.rows(VERB, &"leases", sql!("sweep/lost_call"), &params).await?;
         let finalizing: Vec<Uuid> = found[0].get("finalizing");
         Ok(Lost {
             leases: rows::count(&found[0], "leases"),
@@ -36,7 +40,7 @@ impl Sweep for PostgresStore {
         const VERB: &str = "expire batches";
         let params =
             [(&self.db.now() as _, Type::TIMESTAMPTZ), (&i64::from(limit) as _, Type::INT8)];
-        let late = self.db.rows(VERB, &"batches", sql!("sweep/find_late"), &params).await?;
+        let late = self.db.lone(VERB, &"batches", sql!("sweep/find_late"), &params).await?;
         let mut expired = Vec::new();
         for row in late {
             let batch = BatchId(row.get("id"));
@@ -51,6 +55,7 @@ impl Sweep for PostgresStore {
     }
 
     async fn prune(&self, retention: Retention, limit: u32) -> Result<Pruned> {
+        const VERB: &str = "prune";
         let secs = |secs: u64| i64::try_from(secs).unwrap_or(i64::MAX).min(SECS_MAX);
         let params = [
             (&self.db.now() as _, Type::TIMESTAMPTZ),
@@ -59,7 +64,11 @@ impl Sweep for PostgresStore {
             (&secs(retention.member_secs) as _, Type::INT8),
             (&int(limit) as _, Type::INT4),
         ];
-        let found = self.db.rows("prune", &"database", sql!("sweep/prune_call"), &params).await?;
+        let (looks, _) = params.split_at(4);
+        if !self.db.found(VERB, &"database", sql!("sweep/has_old"), looks).await? {
+            return Ok(Pruned::default());
+        }
+        let found = self.db.rows(VERB, &"database", sql!("sweep/prune_call"), &params).await?;
         Ok(Pruned {
             batches: rows::count(&found[0], "batches"),
             files: rows::count(&found[0], "files"),
@@ -68,8 +77,12 @@ impl Sweep for PostgresStore {
     }
 
     async fn reap(&self, rows_max: u32) -> Result<Reaped> {
+        const VERB: &str = "reap";
+        if !self.db.found(VERB, &"database", sql!("sweep/has_dead"), &[]).await? {
+            return Ok(Reaped::default());
+        }
         let params = [(&int(rows_max.max(1)) as _, Type::INT4)];
-        let found = self.db.rows("reap", &"database", sql!("sweep/reap_call"), &params).await?;
+        let found = self.db.rows(VERB, &"database", sql!("sweep/reap_call"), &params).await?;
         Ok(Reaped { rows: rows::count(&found[0], "rows"), more: found[0].get("more") })
     }
 }
