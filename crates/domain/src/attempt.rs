@@ -71,11 +71,13 @@ pub enum Class {
     NotFound,
     /// The request itself is wrong (other 4xx): trying again cannot help.
     Permanent,
+    /// It had a result, which was put back to run again. No try gives this: it is history.
+    Reprocessed,
 }
 
 impl Class {
     /// Every class there is.
-    pub const ALL: [Class; 7] = [
+    pub const ALL: [Class; 8] = [
         Class::Throttled,
         Class::Server,
         Class::Network,
@@ -83,7 +85,18 @@ impl Class {
         Class::Unacceptable,
         Class::NotFound,
         Class::Permanent,
+        Class::Reprocessed,
     ];
+
+    /// Whether the target's answer is known. After a failed connection or a timeout it is not: the
+    /// target may have done the work, so the next try must carry the same key.
+    pub fn is_answered(self) -> bool {
+        match self {
+            Class::Network | Class::Timeout => false,
+            Class::Throttled | Class::Server | Class::Unacceptable => true,
+            Class::NotFound | Class::Permanent | Class::Reprocessed => true,
+        }
+    }
 
     /// The word that databases store.
     pub fn as_str(self) -> &'static str {
@@ -95,6 +108,7 @@ impl Class {
             Class::Unacceptable => "unacceptable",
             Class::NotFound => "not_found",
             Class::Permanent => "permanent",
+            Class::Reprocessed => "reprocessed",
         }
     }
 }

@@ -53,7 +53,7 @@ impl Policy {
             Class::Throttled | Class::Server | Class::Network => self.attempts_max,
             Class::Timeout | Class::Unacceptable => self.attempts_max,
             Class::NotFound => self.attempts_not_found_max.min(self.attempts_max),
-            Class::Permanent => 1,
+            Class::Permanent | Class::Reprocessed => 1,
         }
     }
 
@@ -64,7 +64,8 @@ impl Policy {
             return Decision::GiveUp(match failure.class {
                 Class::NotFound => Status::NotFound,
                 Class::Throttled | Class::Server | Class::Network => Status::Failed,
-                Class::Timeout | Class::Unacceptable | Class::Permanent => Status::Failed,
+                Class::Timeout | Class::Unacceptable => Status::Failed,
+                Class::Permanent | Class::Reprocessed => Status::Failed,
             });
         }
         let delay = self.delay(attempt, failure.retry_after, roll);

@@ -7,8 +7,9 @@ use windrow_store::batch::NewBatch;
 use windrow_store::error::{Kind, Result};
 use windrow_store::ingest::File;
 use windrow_store::inspect::{
-    BatchesQuery, FilesQuery, FinishedQuery, PAGE_MAX, Page, PendingQuery,
+    BatchesQuery, FilesQuery, FinishedLine, FinishedQuery, PAGE_MAX, Page, PendingQuery,
 };
+use windrow_store::record::{Finished, Outcomes};
 use windrow_store::{Batches, Ingest, Inspect, Scope, Store};
 
 use crate::World;
@@ -397,4 +398,94 @@ pub async fn finished_pages_hold_while_lines_finish(world: &impl World) {
     let lines: Vec<_> = first.rows.iter().chain(&rest).map(|row| row.result.line).collect();
     assert_eq!(lines, [4, 5, 6, 7, 8, 9]);
     has_one_result_per_line(store, batch, 9).await;
+}
+
+/// Two batches whose lines have bodies of these sizes; every third line failed or was skipped.
+async fn bodies_world(world: &impl World, sizes: &[usize]) {
+    let store = world.store();
+    let worker = Worker::on(store);
+    for _ in 0..2 {
+        batch_of(store, "ada", sizes.len() as u64).await;
+        let tranche = worker.take(1000).await;
+        let results = tranche.lines.iter().zip(sizes).map(|(line, size)| {
+            let status = match line.seq % 6 {
+                2 => Status::Failed,
+                5 => Status::Skipped,
+                _ => Status::Completed,
+            };
+            Finished {
+                response: Some(vec![7; size - size / 2].into()),
+                shaped: Some("ü".repeat(size / 8)),
+                error: (status != Status::Completed).then(|| "e".repeat(size / 8)),
+                normalised: Some("n".repeat(size / 8)),
+                ..Finished::bare(line.seq, line.line, status, 1)
+            }
+        });
+        let finished = results.collect();
+        worker.record(Outcomes { finished, ..Outcomes::of(tranche.lease.held.clone()) }).await;
+    }
+}
+
+/// The sizes of the pages that rows come in: as many as fit, at least one.
+fn page_sizes(rows: &[FinishedLine], limit: usize, bytes_max: u64) -> Vec<usize> {
+    let (mut sizes, mut sum) = (Vec::new(), 0);
+    for row in rows {
+        let bytes = row.body_bytes();
+        match sizes.last_mut() {
+            Some(last) if *last < limit && sum + bytes <= bytes_max => {
+                *last += 1;
+                sum += bytes;
+            }
+            _ => {
+                sizes.push(1);
+                sum = bytes;
+            }
+        }
+    }
+    sizes
+}
+
+/// A page ends before its bodies are more than asked for, holds at least one row, and goes on.
+pub async fn a_page_of_finished_lines_is_bounded_in_bytes(world: &impl World) {
+    let store = world.store();
+    bodies_world(world, &[40, 0, 800, 80, 80, 8000, 16, 24, 0, 0, 800, 64]).await;
+    let kinds = [vec![], vec![Status::Failed], vec![Status::Failed, Status::Skipped]];
+    for (statuses, bodies) in
+        kinds.into_iter().flat_map(|kind| [(kind.clone(), true), (kind, false)])
+    {
+        let query = FinishedQuery { statuses, bodies, limit: 1000, ..FinishedQuery::default() };
+        let whole = all_finished(store, &scope("ada"), query.clone()).await;
+        assert!(whole.len() >= 4 && whole.iter().any(|row| row.body_bytes() > 0));
+        for (limit, bytes_max) in
+            [(1000, 0), (1000, 1), (1000, 100), (3, 1000), (1000, 1000), (5, 9000), (1000, 1 << 40)]
+        {
+            let mut ask = FinishedQuery { limit, bytes_max: Some(bytes_max), ..query.clone() };
+            let (mut rows, mut sizes) = (Vec::new(), Vec::new());
+            loop {
+                let page = store.finished(&scope("ada"), ask.clone()).await.unwrap();
+                sizes.push(page.rows.len());
+                rows.extend(page.rows);
+                ask.after = page.next;
+                if ask.after.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(rows, whole, "within {bytes_max} bytes");
+            assert_eq!(sizes, page_sizes(&whole, limit as usize, bytes_max), "{bytes_max} bytes");
+        }
+    }
+}
+
+/// The bound in bytes, the size and the bodies of a page may change from page to page.
+pub async fn a_cursor_does_not_bind_the_bytes_of_a_page(world: &impl World) {
+    let store = world.store();
+    bodies_world(world, &[100; 4]).await;
+    let query = FinishedQuery { bodies: true, limit: 10, ..FinishedQuery::default() };
+    let first = FinishedQuery { bytes_max: Some(1), ..query.clone() };
+    let page = store.finished(&scope("ada"), first).await.unwrap();
+    assert_eq!(page.rows.len(), 1);
+    for (bodies, bytes_max) in [(true, None), (false, None), (false, Some(1 << 20))] {
+        let next = FinishedQuery { bodies, bytes_max, after: page.next.clone(), ..query.clone() };
+        assert_eq!(store.finished(&scope("ada"), next).await.unwrap().rows.len(), 7);
+    }
 }

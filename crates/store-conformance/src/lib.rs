@@ -151,6 +151,9 @@ cases! {
         reprocessing_keeps_the_history,
         lanes_without_moved_lines_stay_done,
         a_reprocess_ends_a_finalisation,
+        an_old_result_stays_in_the_history,
+        a_lost_line_that_runs_again_has_both_in_its_history,
+        tries_are_counted_for_many_lines_at_once,
     }
     claim {
         a_tranche_holds_the_next_lines_with_their_bytes,
@@ -251,6 +254,10 @@ cases! {
         silent_members_are_reaped,
         an_unregistered_instance_keeps_its_leases,
         leaving_may_settle_a_batch,
+        a_duty_is_one_instances_at_a_time,
+        one_of_many_takes_a_duty,
+        a_tombstone_frees_duties,
+        a_duty_out_of_bounds_is_invalid,
     }
     sweep {
         lost_leases_come_back,
@@ -281,6 +288,8 @@ cases! {
         finished_lines_are_paged_by_line,
         finished_lines_are_filtered,
         finished_pages_hold_while_lines_finish,
+        a_page_of_finished_lines_is_bounded_in_bytes,
+        a_cursor_does_not_bind_the_bytes_of_a_page,
     }
     pages {
         pending_lines_say_where_they_are,

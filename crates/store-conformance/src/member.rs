@@ -1,8 +1,10 @@
 //! Members: who is alive, who left, and that a tombstone is for ever.
 
+use tokio::task::JoinSet;
 use windrow_domain::InstanceId;
+use windrow_store::claim::LEASE_MS_MAX;
 use windrow_store::error::Kind;
-use windrow_store::member::{Member, NewMember};
+use windrow_store::member::{DUTY_BYTES_MAX, Member, NewMember};
 use windrow_store::{Batches, Claim, Members, Scope, Store, Sweep};
 
 use crate::World;
@@ -212,4 +214,66 @@ pub async fn leaving_may_settle_a_batch(world: &impl World) {
     store.tombstone(worker.instance).await.unwrap();
     assert!(!batch(store, id).await.state.is_running(), "it waits to be closed");
     check(store, id).await;
+}
+
+/// One instance at a time has a duty; others get it when its time has passed.
+pub async fn a_duty_is_one_instances_at_a_time(world: &impl World) {
+    let store = world.store();
+    let (one, two) = (join(store).await, InstanceId::new());
+    let other = world.another().await;
+    assert!(store.take_duty(one, "sweep", 1000).await.unwrap());
+    assert!(!other.take_duty(two, "sweep", 1000).await.unwrap());
+    assert!(other.take_duty(two, "prune", 1000).await.unwrap(), "another duty");
+    pass(world, 600);
+    assert!(store.take_duty(one, "sweep", 1000).await.unwrap(), "its own is renewed");
+    pass(world, 600);
+    assert!(!other.take_duty(two, "sweep", 1000).await.unwrap());
+    assert!(store.take_duty(one, "prune", 1000).await.unwrap(), "the other's time has passed");
+    pass(world, 400);
+    assert!(other.take_duty(two, "sweep", 1000).await.unwrap());
+    assert!(!store.take_duty(one, "sweep", 1000).await.unwrap());
+}
+
+/// Of many that ask at once for a duty, one gets it.
+pub async fn one_of_many_takes_a_duty(world: &impl World) {
+    let mut asked = JoinSet::new();
+    for _ in 0..16 {
+        let store = world.another().await;
+        asked.spawn(async move { store.take_duty(InstanceId::new(), "sweep", 1000).await });
+    }
+    let answers = asked.join_all().await;
+    assert_eq!(answers.into_iter().filter(|got| *got.as_ref().unwrap()).count(), 1);
+}
+
+/// The duties of one who left or was reaped are free at once, and it gets none again.
+pub async fn a_tombstone_frees_duties(world: &impl World) {
+    let store = world.store();
+    let other = InstanceId::new();
+    for reaped in [false, true] {
+        let instance = join(store).await;
+        assert!(store.take_duty(instance, "sweep", LEASE_MS).await.unwrap());
+        assert!(!store.take_duty(other, "sweep", 1).await.unwrap());
+        if reaped {
+            pass(world, 1000);
+            assert_eq!(store.reap_members(1000, 10).await.unwrap(), [instance]);
+        } else {
+            store.tombstone(instance).await.unwrap();
+        }
+        assert!(!store.take_duty(instance, "sweep", 1).await.unwrap());
+        assert!(!store.take_duty(instance, "prune", 1).await.unwrap());
+        assert!(store.take_duty(other, "sweep", 1).await.unwrap());
+        pass(world, 1);
+    }
+}
+
+/// A duty has a name of bounded length and is held for a bounded time.
+pub async fn a_duty_out_of_bounds_is_invalid(world: &impl World) {
+    let store = world.store();
+    let me = InstanceId::new();
+    let (long, longest) = ("d".repeat(DUTY_BYTES_MAX + 1), "d".repeat(DUTY_BYTES_MAX));
+    for (duty, lease_ms) in [("", 1), (long.as_str(), 1), ("sweep", 0), ("sweep", LEASE_MS_MAX + 1)]
+    {
+        assert_eq!(kind(store.take_duty(me, duty, lease_ms).await), Kind::Invalid);
+    }
+    assert!(store.take_duty(me, &longest, LEASE_MS_MAX).await.unwrap());
 }

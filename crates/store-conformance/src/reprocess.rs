@@ -1,10 +1,12 @@
 //! Reprocessing: finished lines run again, one bounded step at a time.
 
-use windrow_domain::attempt::Status;
+use windrow_domain::attempt::{Class, Status};
 use windrow_domain::{BatchId, LineSet, State};
 use windrow_store::batch::{REPROCESS_LINES_MAX, Reprocess, Reprocessed, Select};
 use windrow_store::error::Kind;
-use windrow_store::{Batches, Finalise, Inspect, Store};
+use windrow_store::inspect::{TRIES_LINES_MAX, Tries};
+use windrow_store::record::{Again, Finished, Outcomes};
+use windrow_store::{Batches, Finalise, Inspect, Store, Sweep};
 
 use crate::World;
 use crate::fixture::*;
@@ -213,7 +215,8 @@ pub async fn reprocessing_keeps_the_history(world: &impl World) {
     }
     let tries = store.attempts(&scope("ada"), id, 1).await.unwrap();
     let told: Vec<_> = tries.iter().map(|row| (row.generation, row.attempt)).collect();
-    assert_eq!(told, [(0, 1), (0, 2), (1, 1), (1, 2)]);
+    assert_eq!(told, [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2)]);
+    assert_eq!(tries[2].class, Class::Reprocessed);
     check(store, id).await;
 }
 
@@ -248,4 +251,92 @@ pub async fn a_reprocess_ends_a_finalisation(world: &impl World) {
     assert_eq!(taken.generation, 1);
     store.close_batch(&taken, rows(&taken.counts), "{}").await.unwrap();
     check(store, id).await;
+}
+
+/// A result that is put back stays in its line's history: its own error, or a word and a sentence.
+pub async fn an_old_result_stays_in_the_history(world: &impl World) {
+    let store = world.store();
+    let id = mixed_batch(world).await;
+    let worker = Worker::on(store);
+    pass(world, 1000);
+    reprocess(store, step(id, statuses(&Status::ALL))).await;
+    let words = ["completed", "completed", "failed", "failed", "not_found", "skipped"];
+    for (line, word) in (1..).zip(words) {
+        let tries = store.attempts(&scope("ada"), id, line).await.unwrap();
+        let [old] = tries.as_slice() else { panic!("one entry for line {line}: {tries:?}") };
+        assert_eq!((old.class, old.generation, old.attempt), (Class::Reprocessed, 0, 1));
+        assert_eq!(old.error_code, word);
+        assert!(old.error.contains(&word.replace('_', " ")), "{}", old.error);
+        assert_eq!(old.created_at, now(world));
+    }
+    let tranche = worker.take(1).await;
+    let line = &tranche.lines[0];
+    let bad = Finished {
+        error_code: Some("http_400".to_owned()),
+        error: Some("The target did not like it.".to_owned()),
+        ..Finished::bare(line.seq, line.line, Status::Failed, 1)
+    };
+    let outcomes = Outcomes { finished: vec![bad], ..Outcomes::of(tranche.lease.held.clone()) };
+    worker.record(outcomes).await;
+    let chosen = Select::Lines(LineSet::range(line.line, line.line));
+    reprocess(store, step(id, chosen)).await;
+    let tries = store.attempts(&scope("ada"), id, line.line).await.unwrap();
+    assert_eq!(tries.len(), 2);
+    assert_eq!((tries[1].generation, tries[1].error_code.as_str()), (1, "http_400"));
+    assert_eq!(tries[1].error, "The target did not like it.");
+    check(store, id).await;
+}
+
+/// A line whose worker was lost has a result without a try of its own: its entry gets a number that
+/// is free.
+pub async fn a_lost_line_that_runs_again_has_both_in_its_history(world: &impl World) {
+    let store = world.store();
+    let id = batch_of(store, "ada", 1).await;
+    let worker = Worker::on(store);
+    worker.record(again(&worker.take(1).await, now(world))).await;
+    pass(world, 1000);
+    worker.take(1).await;
+    pass(world, LEASE_MS);
+    assert_eq!(store.return_lost(10, 1).await.unwrap().failed, 1);
+    reprocess(store, step(id, statuses(&[Status::Failed]))).await;
+    let tries = store.attempts(&scope("ada"), id, 1).await.unwrap();
+    let told: Vec<_> = tries.iter().map(|old| (old.attempt, old.error_code.as_str())).collect();
+    assert_eq!(told, [(1, "http_503"), (2, "worker_lost")]);
+    check(store, id).await;
+}
+
+/// Tries are counted over all generations; those with an answer apart from those without.
+pub async fn tries_are_counted_for_many_lines_at_once(world: &impl World) {
+    let store = world.store();
+    let id = batch_of(store, "ada", 4).await;
+    let worker = Worker::on(store);
+    let classes = [Class::Network, Class::Server, Class::Timeout, Class::Throttled];
+    for class in classes {
+        let tranche = worker.take(2).await;
+        let again = tranche.lines.iter().map(|line| Again {
+            seq: line.seq,
+            line: line.line,
+            not_before: now(world),
+            class,
+            error_code: "bad".to_owned(),
+            error: "It went wrong.".to_owned(),
+        });
+        let again = again.collect();
+        worker.record(Outcomes { again, ..Outcomes::of(tranche.lease.held.clone()) }).await;
+        pass(world, 1000);
+    }
+    let counted = |line, tried, answered| Tries { line, tried, answered };
+    let before = [counted(1, 4, 2), counted(2, 4, 2)];
+    assert_eq!(store.tries(id, &[4, 2, 1, 99, u64::MAX]).await.unwrap(), before);
+    worker.drain(id, &[MODEL]).await;
+    assert_eq!(store.tries(id, &[1, 2, 3]).await.unwrap(), before, "a result is no history");
+    reprocess(store, step(id, Select::Lines(LineSet::range(2, 3)))).await;
+    let after = [counted(1, 4, 2), counted(2, 5, 3), counted(3, 1, 1)];
+    assert_eq!(store.tries(id, &[1, 2, 3, 4]).await.unwrap(), after);
+
+    assert_eq!(store.tries(BatchId::new(), &[1, 2]).await.unwrap(), []);
+    assert_eq!(store.tries(id, &[]).await.unwrap(), []);
+    let most: Vec<u64> = (1..).take(TRIES_LINES_MAX + 1).collect();
+    assert_eq!(store.tries(id, &most[1..]).await.unwrap(), after[1..]);
+    assert_eq!(kind(store.tries(id, &most).await), Kind::Invalid);
 }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use tokio_postgres::types::Type;
-use windrow_domain::attempt::Status;
+use windrow_domain::attempt::{Class, Status};
 use windrow_domain::batch::{Event, apply};
 use windrow_domain::lines::TEXT_BYTES_MAX;
 use windrow_domain::{BatchId, LineSet, Phase};
 use windrow_store::batch::{
     Batch, Batches, METADATA_PAIRS_MAX, NewBatch, REPROCESS_LINES_MAX, Reprocess, Reprocessed,
-    Select,
+    Select, put_back_error,
 };
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::{Inspect, Scope};
@@ -166,6 +166,8 @@ impl PostgresStore {
                 texts.push(part.to_string());
             }
         }
+        let words = Status::ALL.map(Status::as_str);
+        let errors = Status::ALL.map(put_back_error);
         let params = [
             (&self.db.now() as _, Type::TIMESTAMPTZ),
             (&scope.owner() as _, Type::TEXT),
@@ -179,6 +181,9 @@ impl PostgresStore {
             (&lanes as _, Type::INT2_ARRAY),
             (&texts as _, Type::TEXT_ARRAY),
             (&sizes as _, Type::INT4_ARRAY),
+            (&Class::Reprocessed.as_str() as _, Type::TEXT),
+            (&&words[..] as _, Type::TEXT_ARRAY),
+            (&&errors[..] as _, Type::TEXT_ARRAY),
         ];
         self.db.rows(verb, &batch.id, sql!("batch/reprocess_call"), &params).await?;
         Ok(Reprocessed { generation, moved: picked.lines.len() as u64, more: picked.more })

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use tokio_postgres::types::Type;
 use windrow_domain::InstanceId;
 use windrow_store::error::{Error, Kind, Result};
-use windrow_store::member::{Member, Members, NewMember};
+use windrow_store::member::{Member, Members, NewMember, check_duty};
 
 use crate::db::sql;
 use crate::sweep::SECS_MAX;
@@ -32,12 +32,25 @@ impl Members for PostgresStore {
     async fn heartbeat(&self, instance: InstanceId) -> Result<()> {
         const VERB: &str = "heartbeat";
         let params = [(&self.db.now() as _, Type::TIMESTAMPTZ), (&instance.0 as _, Type::UUID)];
-        let found = self.db.rows(VERB, &instance, sql!("member/heartbeat"), &params).await?;
+        let found = self.db.lone(VERB, &instance, sql!("member/heartbeat"), &params).await?;
         match found.first().map(|row| row.get::<_, bool>("alive")) {
             Some(true) => Ok(()),
             Some(false) => Err(Error::new(Kind::LeaseLost, VERB, instance).because(TOMBSTONED)),
             None => Err(Error::new(Kind::Missing, VERB, instance)),
         }
+    }
+
+    async fn take_duty(&self, instance: InstanceId, duty: &str, lease_ms: u64) -> Result<bool> {
+        const VERB: &str = "take duty";
+        check_duty(VERB, duty, lease_ms)?;
+        let params = [
+            (&self.db.now() as _, Type::TIMESTAMPTZ),
+            (&instance.0 as _, Type::UUID),
+            (&duty as _, Type::TEXT),
+            (&lease_ms.cast_signed() as _, Type::INT8),
+        ];
+        let taken = self.db.lone(VERB, &duty, sql!("member/take_duty"), &params).await?;
+        Ok(!taken.is_empty())
     }
 
     async fn tombstone(&self, instance: InstanceId) -> Result<u64> {
@@ -56,7 +69,7 @@ impl Members for PostgresStore {
             (&i64::from(limit) as _, Type::INT8),
         ];
         let sql = sql!("member/reap_members");
-        let reaped = self.db.rows("reap members", &"members", sql, &params).await?;
+        let reaped = self.db.lone("reap members", &"members", sql, &params).await?;
         Ok(reaped.iter().map(|row| InstanceId(row.get("instance_id"))).collect())
     }
 

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use rusqlite::params;
 use windrow_domain::InstanceId;
-use windrow_store::member::{Member, Members, NewMember};
+use windrow_store::member::{Member, Members, NewMember, check_duty};
 use windrow_store::{Kind, Result};
 
 use crate::fold::Folds;
@@ -18,6 +18,12 @@ impl Members for SqliteStore {
 
     async fn heartbeat(&self, instance: InstanceId) -> Result<()> {
         self.write("send heartbeat of", instance, move |tx| heartbeat(tx, instance)).await
+    }
+
+    async fn take_duty(&self, instance: InstanceId, duty: &str, lease_ms: u64) -> Result<bool> {
+        check_duty("take duty", duty, lease_ms)?;
+        let name = duty.to_owned();
+        self.write("take duty", duty, move |tx| take_duty(tx, instance, &name, lease_ms)).await
     }
 
     async fn tombstone(&self, instance: InstanceId) -> Result<u64> {
@@ -52,6 +58,12 @@ fn heartbeat(tx: &Tx<'_>, instance: InstanceId) -> Result<()> {
         Some(_) => Err(tx.error(Kind::LeaseLost).because("it is tombstoned")),
         None => Err(tx.error(Kind::Missing)),
     }
+}
+
+fn take_duty(tx: &Tx<'_>, instance: InstanceId, duty: &str, lease_ms: u64) -> Result<bool> {
+    let until = tx.after(lease_ms * 1000);
+    let wanted = params![tx.now, instance.0.into_bytes(), duty, until];
+    Ok(tx.one(sql!("member/take_duty"), wanted, |_| Ok(()))?.is_some())
 }
 
 fn tombstone(tx: &Tx<'_>, instance: InstanceId) -> Result<u64> {

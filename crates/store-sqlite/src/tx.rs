@@ -86,6 +86,29 @@ impl<'c> Tx<'c> {
         rows.collect::<rusqlite::Result<Vec<T>>>().map_err(|cause| self.failed(cause))
     }
 
+    /// Rows up to and including the first that is the last, by its value and its place. Nothing
+    /// after it is read.
+    pub(crate) fn until<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        mut map: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+        mut is_last: impl FnMut(&T, usize) -> bool,
+    ) -> Result<Vec<T>> {
+        let mut statement = self.prepare(sql)?;
+        let mut rows = statement.query(params).map_err(|cause| self.failed(cause))?;
+        let mut read = Vec::new();
+        while let Some(row) = rows.next().map_err(|cause| self.failed(cause))? {
+            let value = map(row).map_err(|cause| self.failed(cause))?;
+            let last = is_last(&value, read.len());
+            read.push(value);
+            if last {
+                break;
+            }
+        }
+        Ok(read)
+    }
+
     pub(crate) fn failed(&self, cause: rusqlite::Error) -> Error {
         error::from_driver(cause, self.verb, self.subject)
     }

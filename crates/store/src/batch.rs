@@ -96,6 +96,11 @@ pub enum Select {
     Lines(LineSet),
 }
 
+/// The sentence that a line's history keeps of a result without an error that was put back.
+pub fn put_back_error(status: Status) -> String {
+    format!("It was {}, and was put back to run again.", status.as_str().replace('_', " "))
+}
+
 /// A step of a reprocess.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reprocess {
@@ -143,7 +148,8 @@ pub trait Batches {
     /// Stops it: what is leased may finish, everything else never runs.
     async fn cancel_batch(&self, scope: &Scope, batch: BatchId) -> Result<Batch>;
 
-    /// Puts finished lines back to run again, one bounded step at a time.
+    /// Puts finished lines back to run again, one bounded step at a time. What is known of each old
+    /// result stays in the line's history, with the class `reprocessed`.
     async fn reprocess(&self, scope: &Scope, step: Reprocess) -> Result<Reprocessed>;
 
     /// Makes a closed batch vanish; its rows are reaped in chunks. `Conflict` when it is not closed.

@@ -8,7 +8,17 @@ use jiff::Timestamp;
 use serde::Serialize;
 use windrow_domain::InstanceId;
 
-use crate::Result;
+use crate::claim::check_lease_ms;
+use crate::{Result, error};
+
+/// Longest name of a duty.
+pub const DUTY_BYTES_MAX: usize = 64;
+
+/// `Invalid` when a duty has no name or a long one, or would be held too briefly or too long.
+pub fn check_duty(verb: &'static str, duty: &str, lease_ms: u64) -> Result<()> {
+    error::within(verb, "duty", duty.len() as u64, DUTY_BYTES_MAX as u64)?;
+    check_lease_ms(verb, lease_ms)
+}
 
 /// An instance that joins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +65,12 @@ pub trait Members {
     /// Says that the instance is alive. `LeaseLost` when it was tombstoned; `Missing` when it never
     /// registered.
     async fn heartbeat(&self, instance: InstanceId) -> Result<()>;
+
+    /// Takes work that one instance at a time does, such as a sweep, or keeps it: true when the
+    /// instance has the named duty for `lease_ms` from now. It gets one that is free, that it has
+    /// already, whose holder's time has passed, or whose holder is tombstoned. A tombstoned instance
+    /// gets none. A duty saves work and proves nothing: what is done under it must be safe twice.
+    async fn take_duty(&self, instance: InstanceId, duty: &str, lease_ms: u64) -> Result<bool>;
 
     /// Leaves: its leases are released (no attempt, no crash counted) and it is tombstoned.
     /// Returns how many lines went back.

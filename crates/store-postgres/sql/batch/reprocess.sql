@@ -1,10 +1,10 @@
--- Puts finished lines back: deletes their results, adds the sets (built from the same lines by the caller) to the
+-- Puts finished lines back: deletes their results (which stay in the history, as tries of class p_class), adds the sets (built from the same lines by the caller) to the
 -- returned rows, and reopens lanes and batch. Fails as stale (WR410) unless the batch is in the state and generation
 -- the caller saw and exactly these lines are finished and older than the new generation.
 -- Locks lanes sorted, then the batch.
 CREATE FUNCTION {fn}.reprocess(
     p_now timestamptz, p_owner text, p_batch uuid, p_from text, p_to text, p_phase text, p_old int, p_new int,
-    p_lines bigint[], b_lanes smallint[], b_lines text[], b_n int[]
+    p_lines bigint[], b_lanes smallint[], b_lines text[], b_n int[], p_class text, s_words text[], s_errors text[]
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_now  timestamptz;
@@ -40,7 +40,18 @@ BEGIN /* batch/reprocess */
     FOR v IN WITH gone AS (
                 DELETE FROM windrow.results r
                  WHERE r.batch_id = p_batch AND r.line = ANY (p_lines) AND r.generation < p_new
-             RETURNING r.lane, r.status)
+             RETURNING r.line, r.lane, r.status, r.generation, r.attempts, r.error_code, r.error),
+             kept AS (
+                INSERT INTO windrow.attempts
+                       (batch_id, line, generation, attempt, class, error_code, error, not_before, created_at)
+                -- The next number when the last try has an entry already: its worker was lost.
+                SELECT p_batch, g.line, g.generation, g.attempts + EXISTS (
+                           SELECT 1 FROM windrow.attempts a WHERE a.batch_id = p_batch AND a.line = g.line
+                              AND a.generation = g.generation AND a.attempt = g.attempts)::int,
+                       p_class, coalesce(g.error_code, s_words[g.status + 1]), coalesce(g.error, s_errors[g.status + 1]),
+                       v_now, v_now
+                  FROM gone g
+                ON CONFLICT DO NOTHING)
              SELECT lane, count(*) AS n, count(*) FILTER (WHERE status = 0) AS c, count(*) FILTER (WHERE status = 1) AS f,
                     count(*) FILTER (WHERE status = 2) AS m, count(*) FILTER (WHERE status = 3) AS s
                FROM gone GROUP BY lane ORDER BY lane LOOP

@@ -1,8 +1,18 @@
 -- Like finished, when completed lines are not wanted. Uses results_not_completed.
-SELECT /* inspect/unsuccessful */ batch_id, line, seq, created_at, lane, status, attempts, generation, http_status,
-       custom_id, error_code, error, shaped, CASE WHEN $7 THEN response END AS response,
-       CASE WHEN $7 THEN normalised END AS normalised
-  FROM windrow.results
- WHERE batch_id = $1 AND line > $2 AND status <> 0 AND status = ANY ($3::smallint[])
-   AND ($4::timestamptz IS NULL OR created_at >= $4) AND ($5::timestamptz IS NULL OR created_at < $5)
- ORDER BY line LIMIT $6
+SELECT /* inspect/unsuccessful */ batch_id, line, seq, created_at, lane, status, attempts, generation, http_status, custom_id,
+       error_code, fits, CASE WHEN fits THEN error END AS error, CASE WHEN fits THEN shaped END AS shaped,
+       CASE WHEN fits AND $7 THEN response END AS response, CASE WHEN fits AND $7 THEN normalised END AS normalised
+  FROM (SELECT c.*, $8::bigint IS NULL OR c.total <= $8 OR ($9 AND c.no = 1) AS fits
+          FROM (SELECT p.*, row_number() OVER by_line AS no, sum(p.bytes) OVER by_line AS total
+                  FROM (SELECT r.*, coalesce(octet_length(r.error), 0)::bigint + coalesce(octet_length(r.shaped), 0)
+                               + CASE WHEN $7 THEN coalesce(octet_length(r.response), 0)::bigint
+                                                   + coalesce(octet_length(r.normalised), 0) ELSE 0 END AS bytes
+                          FROM windrow.results r
+                         WHERE r.batch_id = $1 AND r.line > $2 AND r.status <> 0 AND r.status = ANY ($3::smallint[])
+                           AND ($4::timestamptz IS NULL OR r.created_at >= $4)
+                           AND ($5::timestamptz IS NULL OR r.created_at < $5)
+                         ORDER BY r.line LIMIT $6) p
+                WINDOW by_line AS (ORDER BY p.line)) c
+         -- One row past the bound says that there are more; it comes without its bodies.
+         WHERE $8::bigint IS NULL OR c.total - c.bytes <= $8 OR c.no <= 2) f
+ ORDER BY line

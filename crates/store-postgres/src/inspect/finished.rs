@@ -27,19 +27,23 @@ pub(super) async fn page(
     query: FinishedQuery,
 ) -> Result<Page<FinishedLine>> {
     let limit = super::page_limit(VERB, query.limit)?;
-    let filters =
-        (query.batch, &query.statuses, &query.job_type, query.from, query.to, query.bodies);
+    let filters = (query.batch, &query.statuses, &query.job_type, query.from, query.to);
     let binding = Binding::new("finished", scope, &filters);
     let after: Option<Key> = Cursor::open(&binding, query.after.as_deref())?;
-    let mut lines = Vec::new();
+    let (mut lines, mut left, mut is_full) = (Vec::new(), query.bytes_max, false);
     let mut from = after.map(|key| key.0);
     'batches: loop {
         let batches = batch_ids(store, scope, &query, from).await?;
         for batch in &batches {
             let start = after.filter(|key| key.0 == *batch).map_or(-1, |key| key.1);
             let wanted = limit + 1 - i64::try_from(lines.len()).expect("bounded by PAGE_MAX");
-            lines.extend(of_batch(store, &query, *batch, start, wanted).await?);
-            if lines.len() as u64 > limit.cast_unsigned() {
+            let room = Room { rows: wanted, bytes: left, first: lines.is_empty() };
+            let part = of_batch(store, &query, *batch, start, &room).await?;
+            is_full = part.is_full;
+            let bytes = part.lines.iter().map(FinishedLine::body_bytes).sum();
+            left = left.map(|left| left.saturating_sub(bytes));
+            lines.extend(part.lines);
+            if is_full || lines.len() as u64 > limit.cast_unsigned() {
                 break 'batches;
             }
         }
@@ -50,7 +54,25 @@ pub(super) async fn page(
             _ => break,
         }
     }
-    Ok(super::page(lines, limit, &binding, |line| (line.batch.0, line.result.line.cast_signed())))
+    let limit = usize::try_from(limit).expect("bounded by PAGE_MAX");
+    let more = is_full || lines.len() > limit;
+    let key = |line: &FinishedLine| (line.batch.0, line.result.line.cast_signed());
+    Ok(super::cut(lines, limit, more, &binding, key))
+}
+
+/// What a page can still take.
+struct Room {
+    rows: i64,
+    bytes: Option<u64>,
+    /// Nothing is in it yet: it takes one row whatever its size.
+    first: bool,
+}
+
+/// What a batch gave to a page.
+struct Part {
+    lines: Vec<FinishedLine>,
+    /// There is another line, and no room for its bodies.
+    is_full: bool,
 }
 
 async fn batch_ids(
@@ -75,25 +97,31 @@ async fn of_batch(
     query: &FinishedQuery,
     batch: Uuid,
     after: i64,
-    limit: i64,
-) -> Result<Vec<FinishedLine>> {
+    room: &Room,
+) -> Result<Part> {
     let statuses: Option<Vec<i16>> = (!query.statuses.is_empty())
         .then(|| query.statuses.iter().map(|status| status.code()).collect());
     let sql = match query.statuses.is_empty() || query.statuses.contains(&Status::Completed) {
         true => sql!("inspect/finished"),
         false => sql!("inspect/unsuccessful"),
     };
+    let bytes = room.bytes.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
     let params = [
         (&batch as _, Type::UUID),
         (&after as _, Type::INT8),
         (&statuses as _, Type::INT2_ARRAY),
         (&query.from as _, Type::TIMESTAMPTZ),
         (&query.to as _, Type::TIMESTAMPTZ),
-        (&limit as _, Type::INT8),
+        (&room.rows as _, Type::INT8),
         (&query.bodies as _, Type::BOOL),
+        (&bytes as _, Type::INT8),
+        (&room.first as _, Type::BOOL),
     ];
-    let found = store.db.rows(VERB, &batch, sql, &params).await?;
-    found.iter().map(line).collect()
+    let mut found = store.db.rows(VERB, &batch, sql, &params).await?;
+    let fit = found.iter().take_while(|row| row.get("fits")).count();
+    let is_full = fit < found.len();
+    found.truncate(fit);
+    Ok(Part { lines: found.iter().map(line).collect::<Result<_>>()?, is_full })
 }
 
 fn line(row: &Row) -> Result<FinishedLine> {

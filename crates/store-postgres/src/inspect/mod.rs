@@ -10,6 +10,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
+use windrow_domain::attempt::Class;
 use windrow_domain::{BatchId, FileId};
 use windrow_store::Scope;
 use windrow_store::batch::Batch;
@@ -17,7 +18,7 @@ use windrow_store::error::{Error, Kind, Result};
 use windrow_store::ingest::{File, LineError};
 use windrow_store::inspect::{
     Attempt, BatchAudit, BatchesQuery, Binding, Cursor, FilesQuery, FinishedLine, FinishedQuery,
-    Inspect, LaneStatus, Page, PendingLine, PendingQuery, check_limit,
+    Inspect, LaneStatus, Page, PendingLine, PendingQuery, Tries, check_limit,
 };
 
 use crate::db::sql;
@@ -106,6 +107,28 @@ impl Inspect for PostgresStore {
         found.iter().map(attempt).collect()
     }
 
+    async fn tries(&self, batch: BatchId, lines: &[u64]) -> Result<Vec<Tries>> {
+        const VERB: &str = "count tries";
+        Tries::check(VERB, lines)?;
+        if lines.is_empty() {
+            return Ok(Vec::new());
+        }
+        let lines: Vec<_> = lines.iter().filter_map(|line| i64::try_from(*line).ok()).collect();
+        let unknown = Class::ALL.into_iter().filter(|class| !class.is_answered());
+        let params = [
+            (&batch.0 as _, Type::UUID),
+            (&lines as _, Type::INT8_ARRAY),
+            (&unknown.map(Class::as_str).collect::<Vec<_>>() as _, Type::TEXT_ARRAY),
+        ];
+        let found = self.db.lone(VERB, &batch, sql!("inspect/tries"), &params).await?;
+        let tries = |row: &tokio_postgres::Row| Tries {
+            line: rows::count(row, "line"),
+            tried: rows::small(row, "tried"),
+            answered: rows::small(row, "answered"),
+        };
+        Ok(found.iter().map(tries).collect())
+    }
+
     async fn pending(&self, scope: &Scope, query: PendingQuery) -> Result<Page<PendingLine>> {
         pending::page(self, scope, query).await
     }
@@ -130,13 +153,24 @@ pub(crate) fn page_limit(verb: &'static str, limit: u32) -> Result<i64> {
 
 /// Cuts what was read (one more than asked for, if there is more) to a page.
 pub(crate) fn page<T, K: serde::Serialize>(
-    mut rows: Vec<T>,
+    rows: Vec<T>,
     limit: i64,
     binding: &Binding,
     key: impl Fn(&T) -> K,
 ) -> Page<T> {
     let limit = usize::try_from(limit).expect("bounded by PAGE_MAX");
     let more = rows.len() > limit;
+    cut(rows, limit, more, binding, key)
+}
+
+/// Cuts what was read to a page that ends there; `more` says whether it goes on after it.
+pub(crate) fn cut<T, K: serde::Serialize>(
+    mut rows: Vec<T>,
+    limit: usize,
+    more: bool,
+    binding: &Binding,
+    key: impl Fn(&T) -> K,
+) -> Page<T> {
     rows.truncate(limit);
     let last = rows.last().filter(|_| more);
     let next = last.map(|row| Cursor::seal(binding, &key(row)));

@@ -131,6 +131,11 @@ impl Watched {
         .await;
         self.during("attempts", async |store| drop(store.attempts(all, large, 1).await.unwrap()))
             .await;
+        self.during("tries", async |store| {
+            let lines: Vec<u64> = (2001..=3000).collect();
+            assert!(!store.tries(large, &lines).await.unwrap().is_empty());
+        })
+        .await;
         self.during("pending of a batch", async |store| {
             let query = PendingQuery { batch: Some(large), limit: 100, ..Default::default() };
             let page = store.pending(all, query.clone()).await.unwrap();

@@ -39,6 +39,7 @@ async fn join(store: &PostgresStore) -> InstanceId {
     let member = NewMember { instance, service, host, pid: 1, metadata: "{}".to_owned() };
     store.register(member).await.unwrap();
     store.heartbeat(instance).await.unwrap();
+    store.take_duty(instance, "sweep", 1).await.unwrap();
     assert!(store.members().await.unwrap().iter().any(|member| member.instance == instance));
     instance
 }
@@ -67,6 +68,8 @@ async fn work(store: &PostgresStore, me: InstanceId, running: BatchId) {
         |lines_max| windrow_store::claim::Request { only: Some(running), ..request(lines_max) };
     store.pause_batch(ALL, running, Some("a reason".to_owned())).await.unwrap();
     store.resume_batch(ALL, running).await.unwrap();
+    assert!(!store.waiting(None, 10).await.unwrap().is_empty());
+    assert!(!store.waiting(Some(running), 10).await.unwrap().is_empty());
     let first = store.lease_tranche(me, only(10)).await.unwrap().unwrap();
     let extended = store.extend_leases(me, vec![first.lease.held.id], LEASE_MS).await.unwrap();
     assert_eq!(extended.extended.len(), 1);
@@ -81,6 +84,7 @@ async fn work(store: &PostgresStore, me: InstanceId, running: BatchId) {
     // The same again, as after a lost reply: the store looks before it plans.
     store.record(me, vec![outcomes]).await.unwrap();
     assert_eq!(store.attempts(ALL, running, line.line).await.unwrap().len(), 1);
+    assert_eq!(store.tries(running, &[line.line]).await.unwrap().len(), 1);
     assert_eq!(store.release_leases(me, vec![first.lease.held.id]).await.unwrap(), 8);
     while let Some(tranche) = store.lease_tranche(me, only(15)).await.unwrap() {
         let mut outcomes = completed(&tranche);

@@ -1,15 +1,16 @@
 //! Reprocessing: finished lines go back to run again, one bounded step at a time.
 //!
 //! Holds throughout: only results of older generations are taken, so a line that finished again
-//! since the first step is not taken twice; the history of attempts stays.
+//! since the first step is not taken twice; the history of attempts stays, and each result that
+//! is taken becomes part of it.
 
 use std::collections::BTreeMap;
 
 use rusqlite::{Params, params};
-use windrow_domain::attempt::Status;
+use windrow_domain::attempt::{Class, Status};
 use windrow_domain::batch::{Event, apply};
 use windrow_domain::{BatchId, LaneNo, LineSet, Phase};
-use windrow_store::batch::{Reprocess, Reprocessed, Select};
+use windrow_store::batch::{Reprocess, Reprocessed, Select, put_back_error};
 use windrow_store::{Error, Kind, Result, Scope};
 
 use crate::fold::{self, Delta, LaneKey};
@@ -106,8 +107,13 @@ fn read(tx: &Tx<'_>, sql: &str, params: impl Params) -> Result<Vec<Finished>> {
 
 fn put_back(tx: &Tx<'_>, batch: BatchId, lines: &[Finished], phase: Phase) -> Result<()> {
     let mut lanes = BTreeMap::<LaneNo, (Vec<u64>, Delta)>::new();
+    let mut keep = tx.prepare(sql!("batch/keep_result"))?;
     let mut delete = tx.prepare(sql!("batch/delete_result"))?;
     for line in lines {
+        let (class, word) = (Class::Reprocessed.as_str(), Status::ALL[line.status].as_str());
+        let (id, no) = (batch.0.into_bytes(), row::int(line.line));
+        let kept = params![id, no, tx.now, class, word, put_back_error(Status::ALL[line.status])];
+        keep.execute(kept).map_err(|cause| tx.failed(cause))?;
         let gone = params![batch.0.into_bytes(), row::int(line.line)];
         delete.execute(gone).map_err(|cause| tx.failed(cause))?;
         let (seqs, delta) = lanes.entry(line.lane).or_default();

@@ -3,8 +3,9 @@
 use rusqlite::{params, params_from_iter};
 use uuid::Uuid;
 use windrow_domain::BatchId;
+use windrow_domain::attempt::Class;
 use windrow_store::batch::Batch;
-use windrow_store::inspect::{Attempt, BatchesQuery, Binding, Cursor, LaneStatus, Page};
+use windrow_store::inspect::{Attempt, BatchesQuery, Binding, Cursor, LaneStatus, Page, Tries};
 use windrow_store::{Result, Scope};
 
 use super::Where;
@@ -72,5 +73,19 @@ pub(super) fn attempts(tx: &Tx<'_>, scope: &Scope, id: BatchId, line: u64) -> Re
             not_before: row::time(row, 5)?,
             created_at: row::time(row, 6)?,
         })
+    })
+}
+
+pub(super) fn tries(tx: &Tx<'_>, id: BatchId, lines: &[u64]) -> Result<Vec<Tries>> {
+    let text = |words: serde_json::Result<String>| words.expect("numbers and words are JSON");
+    let unknown: Vec<_> = Class::ALL.into_iter().filter(|class| !class.is_answered()).collect();
+    let unknown: Vec<_> = unknown.into_iter().map(Class::as_str).collect();
+    let asked = params![
+        id.0.into_bytes(),
+        text(serde_json::to_string(lines)),
+        text(serde_json::to_string(&unknown))
+    ];
+    tx.all(sql!("inspect/tries"), asked, |row| {
+        Ok(Tries { line: row::count(row, 0)?, tried: row.get(1)?, answered: row.get(2)? })
     })
 }

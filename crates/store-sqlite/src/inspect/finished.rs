@@ -5,7 +5,7 @@ use rusqlite::{Row, params_from_iter};
 use uuid::Uuid;
 use windrow_domain::BatchId;
 use windrow_domain::attempt::Status;
-use windrow_store::inspect::{Binding, Cursor, FinishedLine, FinishedQuery, Page};
+use windrow_store::inspect::{Binding, Cursor, FinishedLine, FinishedQuery, Page, rows_that_fit};
 use windrow_store::record::Finished;
 use windrow_store::{Result, Scope};
 
@@ -35,7 +35,9 @@ pub(super) fn page(
     } else {
         rows = read(tx, scope, query, after, &query.statuses)?;
     }
-    Ok(super::page(rows, query.limit, &binding, |line| (line.batch.0, line.result.line)))
+    let fit = u32::try_from(rows_that_fit(&rows, query.bytes_max)).unwrap_or(query.limit);
+    let limit = query.limit.min(fit);
+    Ok(super::page(rows, limit, &binding, |line| (line.batch.0, line.result.line)))
 }
 
 fn read(
@@ -71,7 +73,14 @@ fn read(
         filter.text,
         query.limit + 1
     );
-    tx.all(&text, params_from_iter(filter.values), read_line)
+    let mut bytes = 0_u64;
+    // One row past the bound says that there are more, as one row past the limit does. The first
+    // row is held whatever its size, so it takes a second one to be past the bound.
+    let is_past = |line: &FinishedLine, no: usize| {
+        bytes = bytes.saturating_add(line.body_bytes());
+        no > 0 && query.bytes_max.is_some_and(|max| bytes > max)
+    };
+    tx.until(&text, params_from_iter(filter.values), read_line, is_past)
 }
 
 fn read_line(row: &Row<'_>) -> rusqlite::Result<FinishedLine> {

@@ -17,7 +17,7 @@ use windrow_store::batch::Batch;
 use windrow_store::ingest::{File, LineError};
 use windrow_store::inspect::{
     Attempt, BatchAudit, BatchesQuery, Binding, Cursor, FilesQuery, FinishedLine, FinishedQuery,
-    Inspect, LaneStatus, Page, PendingLine, PendingQuery, check_limit,
+    Inspect, LaneStatus, Page, PendingLine, PendingQuery, Tries, check_limit,
 };
 use windrow_store::{Result, Scope};
 
@@ -69,6 +69,15 @@ impl Inspect for SqliteStore {
             .await
     }
 
+    async fn tries(&self, id: BatchId, lines: &[u64]) -> Result<Vec<Tries>> {
+        Tries::check("count tries", lines)?;
+        if lines.is_empty() {
+            return Ok(Vec::new());
+        }
+        let lines = lines.to_vec();
+        self.read("count tries of batch", id, move |tx| batches::tries(tx, id, &lines)).await
+    }
+
     async fn pending(&self, scope: &Scope, query: PendingQuery) -> Result<Page<PendingLine>> {
         check_limit("list pending lines", query.limit)?;
         let scope = scope.clone();
@@ -86,7 +95,7 @@ impl Inspect for SqliteStore {
     }
 }
 
-/// Cuts a page that was read one row longer than asked, and says where it ended.
+/// Cuts a page that was read one row longer than it can be, and says where it ended.
 fn page<T, K: serde::Serialize>(
     mut rows: Vec<T>,
     limit: u32,

@@ -25,6 +25,9 @@ use crate::{Result, Scope, error};
 /// Most rows of one page.
 pub const PAGE_MAX: u32 = 1000;
 
+/// Most lines of one question for [`Inspect::tries`]: a whole tranche.
+pub const TRIES_LINES_MAX: usize = 1000;
+
 /// `Invalid` when a page would have no rows, or too many.
 pub fn check_limit(verb: &'static str, limit: u32) -> Result<()> {
     error::within(verb, "limit", limit.into(), PAGE_MAX.into())
@@ -162,6 +165,9 @@ pub struct FinishedQuery {
     pub to: Option<Timestamp>,
     /// With the raw response and the normalised input, which may be large.
     pub bodies: bool,
+    /// The page ends before the row whose bodies ([`FinishedLine::body_bytes`]) would bring their sum
+    /// over this, but holds at least one row. Like `bodies` and `limit`, it may change from page to page.
+    pub bytes_max: Option<u64>,
     /// Where the last page ended.
     pub after: Option<String>,
     /// Most rows, up to [`PAGE_MAX`].
@@ -183,12 +189,35 @@ pub struct FinishedLine {
     pub result: crate::record::Finished,
 }
 
-/// A try that failed and was to be repeated.
+impl FinishedLine {
+    /// How many bytes the texts and bodies of the row have: response, normalised, shaped and error, as
+    /// far as the page holds them.
+    pub fn body_bytes(&self) -> u64 {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let result = &self.result;
+        let response = result.response.as_ref().map_or(0, Bytes::len);
+        let texts = [&result.normalised, &result.shaped, &result.error].map(text);
+        (response + texts.iter().sum::<usize>()) as u64
+    }
+}
+
+/// How many of these rows fit a page: as many as stay within `bytes_max` together, but at least one.
+pub fn rows_that_fit(rows: &[FinishedLine], bytes_max: Option<u64>) -> usize {
+    let Some(bytes_max) = bytes_max else { return rows.len() };
+    let mut sum = 0_u64;
+    let fits = rows.iter().take_while(|row| {
+        sum = sum.saturating_add(row.body_bytes());
+        sum <= bytes_max
+    });
+    fits.count().max(1).min(rows.len())
+}
+
+/// A try that failed and was to be repeated, or (class `reprocessed`) a result that was put back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Attempt {
     /// The batch's generation.
     pub generation: u32,
-    /// Which try, from 1.
+    /// Which try, from 1; 0 for a result that came without one.
     pub attempt: u32,
     /// What kind of trouble it was.
     pub class: Class,
@@ -200,6 +229,24 @@ pub struct Attempt {
     pub not_before: Timestamp,
     /// When it was recorded.
     pub created_at: Timestamp,
+}
+
+/// How much history a line has, over all generations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tries {
+    /// Its number in the file.
+    pub line: u64,
+    /// Entries of its history: failed tries, and results that were put back.
+    pub tried: u32,
+    /// Those of them whose answer is known ([`Class::is_answered`]).
+    pub answered: u32,
+}
+
+impl Tries {
+    /// `Invalid` when too many lines are asked for.
+    pub fn check(verb: &'static str, lines: &[u64]) -> Result<()> {
+        error::within(verb, "lines", lines.len().max(1) as u64, TRIES_LINES_MAX as u64)
+    }
 }
 
 /// The stage that looks and touches nothing.
@@ -228,6 +275,10 @@ pub trait Inspect {
 
     /// The failed tries of a line (by its number in the file), oldest first.
     async fn attempts(&self, scope: &Scope, batch: BatchId, line: u64) -> Result<Vec<Attempt>>;
+
+    /// How much history these lines of a batch have (up to [`TRIES_LINES_MAX`], by their numbers in
+    /// the file), by line. A line without any is absent. For the engine: it has no scope.
+    async fn tries(&self, batch: BatchId, lines: &[u64]) -> Result<Vec<Tries>>;
 
     /// Lines without a result.
     async fn pending(&self, scope: &Scope, query: PendingQuery) -> Result<Page<PendingLine>>;
