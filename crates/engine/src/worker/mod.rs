@@ -126,6 +126,9 @@ impl Worker {
         self.begin_stop(now);
         self.start_lines(now);
         self.start_calls(now);
+        if self.is_over() {
+            return Ok(());
+        }
         let due = self.next_due(now);
         tokio::select! {
             biased;
