@@ -91,11 +91,6 @@ impl Clock {
     }
 }
 
-/// Waits by the machine's clock. Only for the backoff of an ingest, which has no clock of its own.
-pub(crate) async fn pause(time: Duration) {
-    Clock::machine().sleep(time).await;
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,11 +7,14 @@ mod fake;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use fake::{Fake, new_file};
+use jiff::Timestamp;
 use proptest::prelude::*;
 use tokio::io::{AsyncRead, AsyncReadExt as _, ReadBuf};
-use windrow_engine::ingest::{Error, Ingested, Options, ingest};
+use windrow_engine::clock::Clock;
+use windrow_engine::ingest::{Error, Ingested, Options, ingest, ingest_by};
 use windrow_store::Kind;
 use windrow_store::ingest::{FileState, LineError};
 
@@ -135,6 +138,34 @@ async fn a_busy_store_is_asked_again_and_nothing_is_doubled() {
 }
 
 /// Also when the store did the work and only the reply was lost.
+/// Ingests lines into a store that takes so long for each; the rows of each chunk.
+async fn chunk_rows(lines: usize, row: Duration, store: Fake) -> Vec<usize> {
+    let clock = Clock::manual(Timestamp::UNIX_EPOCH);
+    let store = store.taking(clock.clone(), row);
+    let bytes: String = (0..lines).map(|n| line(&n.to_string(), "m") + "\n").collect();
+    let options = Options { store_backoff_ms_min: 0, ..Options::default() };
+    ingest_by(&clock, &store, bytes.as_bytes(), new_file(), options).await.unwrap();
+    store.rows()
+}
+
+#[tokio::test]
+async fn chunks_grow_while_the_store_is_quick_and_no_further() {
+    let quick = chunk_rows(60_000, Duration::ZERO, Fake::default()).await;
+    assert_eq!(quick[0], 64);
+    assert!(quick.len() <= 25 && quick.iter().any(|rows| *rows > 8_000), "{quick:?}");
+
+    let slow = chunk_rows(5_000, Duration::from_millis(1), Fake::default()).await;
+    assert!(slow[6..slow.len() - 1].iter().all(|rows| *rows == 128), "128 ms: {slow:?}");
+}
+
+#[tokio::test]
+async fn errors_make_chunks_small_again() {
+    let store = Fake::default().failing(Kind::Unavailable, |call| (20..23).contains(&call));
+    let rows = chunk_rows(150_000, Duration::from_micros(20), store).await;
+    let top = rows.iter().position(|rows| *rows >= 2_048).unwrap();
+    assert!(rows[top..].iter().any(|rows| *rows <= 128), "{rows:?}");
+}
+
 #[tokio::test]
 async fn a_lost_reply_is_repeated_and_nothing_is_doubled() {
     let bytes: String = (0..40).map(|n| line(&format!("{n}"), "m") + "\n").collect();

@@ -2,6 +2,7 @@
 //!
 //! Holds throughout: lanes are numbered in the order in which they appear, `seq` is dense in each
 //! lane and in the bytes that are no request, and a chunk names the lanes it is the first to use.
+//! How many pieces a chunk has may change at any time; see [`super::sizer`].
 
 use std::collections::HashMap;
 
@@ -11,11 +12,12 @@ use windrow_domain::{LaneNo, Target};
 use windrow_store::ingest::{Chunk, NewLane, NewLine};
 
 use super::Options;
+use super::sizer::Limit;
 
 /// Gathers pieces.
 #[derive(Debug)]
 pub(crate) struct Chunker {
-    lines_max: usize,
+    lines_max: Limit,
     bytes_max: usize,
     lanes_max: usize,
     numbers: HashMap<String, usize>,
@@ -40,9 +42,9 @@ struct Lane {
 pub(crate) struct TooManyLanes;
 
 impl Chunker {
-    pub(crate) fn new(options: &Options) -> Self {
+    pub(crate) fn new(options: &Options, lines_max: Limit) -> Self {
         Self {
-            lines_max: options.chunk_lines_max,
+            lines_max,
             bytes_max: options.chunk_bytes_max,
             lanes_max: options.lanes_max.min(LANES_MAX),
             numbers: HashMap::new(),
@@ -78,7 +80,7 @@ impl Chunker {
 
     /// Adds a piece, after giving out the chunk that it would have made too large.
     pub(crate) fn add(&mut self, lane: Option<LaneNo>, line: u64, raw: Bytes) -> Option<Chunk> {
-        let full = self.chunk.lines.len() >= self.lines_max
+        let full = self.chunk.lines.len() >= self.lines_max.get()
             || (!self.chunk.lines.is_empty() && self.bytes + raw.len() > self.bytes_max);
         let out = if full { self.cut() } else { None };
         let next = match lane {
@@ -119,7 +121,8 @@ mod tests {
 
     /// Adds lines (a lane's name, or none, and a size) and gives all chunks.
     fn chunks(lines: &[(Option<u8>, usize)], options: &Options) -> Vec<Chunk> {
-        let (mut chunker, mut chunks) = (Chunker::new(options), Vec::new());
+        let (mut chunker, mut chunks) =
+            (Chunker::new(options, Limit::of(options.chunk_lines_max)), Vec::new());
         for (number, (target, size)) in (1..).zip(lines) {
             let lane = target.map(|target| chunker.lane(&format!("t{target}")).unwrap());
             chunks.extend(chunker.add(lane, number, Bytes::from(vec![b'x'; *size])));
@@ -131,7 +134,8 @@ mod tests {
 
     #[test]
     fn a_target_too_many_is_refused_and_the_others_go_on() {
-        let mut chunker = Chunker::new(&Options { lanes_max: 2, ..Options::default() });
+        let options = Options { lanes_max: 2, ..Options::default() };
+        let mut chunker = Chunker::new(&options, Limit::of(1));
         assert_eq!(
             [chunker.lane("a"), chunker.lane("b"), chunker.lane("a")],
             [Ok(0), Ok(1), Ok(0)]

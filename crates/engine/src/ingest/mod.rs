@@ -1,7 +1,7 @@
 //! Ingest: bytes become the validated lines of a sealed file.
 //!
 //! Three things happen at once, with a bounded queue between each two: blocks are read, parsed on a
-//! thread of their own, and written in chunks.
+//! thread of their own, and written in chunks, whose size follows what the store bears.
 //!
 //! Holds throughout: the bytes that came in are kept exactly; memory does not grow with the file;
 //! a file that fails in the middle is visible to nobody and dropped (by this call if the store
@@ -12,6 +12,7 @@ mod duplicates;
 mod jsonl;
 mod options;
 mod parse;
+mod sizer;
 mod split;
 
 use std::io;
@@ -24,10 +25,11 @@ use windrow_domain::FileId;
 use windrow_store::ingest::{Chunk, File, LineError, NewFile, Verdict};
 use windrow_store::{Ingest, Retry, Scope};
 
-use crate::clock;
+use crate::clock::Clock;
 
 pub use options::Options;
 use parse::{Parser, Report, Stopped};
+use sizer::{Limit, Sizer};
 
 /// Blocks that wait to be parsed.
 const BLOCKS_WAITING_MAX: usize = 1;
@@ -120,7 +122,24 @@ where
     S: Ingest + Sync + ?Sized,
     R: AsyncRead + Send,
 {
-    let writer = Writer { store, file: file.id, options: options.bounded(), stored: 0.into() };
+    ingest_by(&Clock::machine(), store, reader, file, options).await
+}
+
+/// The same by another clock, which decides how long the store took and how long to back off.
+pub async fn ingest_by<S, R>(
+    clock: &Clock,
+    store: &S,
+    reader: R,
+    file: NewFile,
+    options: Options,
+) -> Result<Ingested, Error>
+where
+    S: Ingest + Sync + ?Sized,
+    R: AsyncRead + Send,
+{
+    let options = options.bounded();
+    let sizer = Sizer::new(&options);
+    let writer = Writer { clock, store, file: file.id, options, sizer, stored: 0.into() };
     writer.call(|| store.open_file(file.clone())).await?;
     let done = writer.fill(reader).await;
     if done.is_err() {
@@ -132,9 +151,11 @@ where
 
 /// The end that talks to the store.
 struct Writer<'s, S: ?Sized> {
+    clock: &'s Clock,
     store: &'s S,
     file: FileId,
     options: Options,
+    sizer: Sizer,
     /// The last line of the last chunk that was stored.
     stored: AtomicU64,
 }
@@ -143,9 +164,9 @@ impl<S: Ingest + Sync + ?Sized> Writer<'_, S> {
     async fn fill(&self, reader: impl AsyncRead + Send) -> Result<Ingested, Error> {
         let (to_parser, blocks) = mpsc::channel(BLOCKS_WAITING_MAX);
         let (to_writer, chunks) = mpsc::channel(CHUNKS_WAITING_MAX);
-        let options = self.options.clone();
+        let (options, rows) = (self.options.clone(), self.sizer.limit());
         // When this call is given up, both channels close and the thread ends by itself.
-        let parser = tokio::task::spawn_blocking(move || parse(blocks, &to_writer, options));
+        let parser = tokio::task::spawn_blocking(move || parse(blocks, &to_writer, options, rows));
         let (read, written) = self.move_lines(reader, to_parser, chunks).await;
         let parsed = parser.await.expect("the parser does not panic");
         written?;
@@ -222,10 +243,18 @@ impl<S: Ingest + Sync + ?Sized> Writer<'_, S> {
     async fn write(&self, mut chunks: mpsc::Receiver<Chunk>) -> Result<(), Error> {
         while let Some(chunk) = chunks.recv().await {
             let last = chunk.lines.last().map_or(0, |line| line.line);
-            self.call(|| self.store.add_lines(self.file, chunk.clone())).await?;
+            self.call(|| self.add(chunk.clone())).await?;
             self.stored.store(last, Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// One try. Each counts by itself: a backoff says nothing about the size of a chunk.
+    async fn add(&self, chunk: Chunk) -> windrow_store::Result<()> {
+        let (pieces, started_ms) = (chunk.lines.len(), self.clock.millis());
+        let done = self.store.add_lines(self.file, chunk).await;
+        self.sizer.observe(pieces, self.clock.millis() - started_ms, &done);
+        done
     }
 
     async fn seal(&self, report: Report) -> Result<Ingested, Error> {
@@ -254,7 +283,7 @@ impl<S: Ingest + Sync + ?Sized> Writer<'_, S> {
                 let after_line = self.stored.load(Ordering::Relaxed);
                 return Err(Error::Store { after_line, source });
             }
-            clock::pause(policy.delay(attempt, None, self.roll(attempt))).await;
+            self.clock.sleep(policy.delay(attempt, None, self.roll(attempt))).await;
             attempt += 1;
         }
     }
@@ -272,8 +301,9 @@ fn parse(
     mut blocks: mpsc::Receiver<Block>,
     to_writer: &mpsc::Sender<Chunk>,
     options: Options,
+    rows: Limit,
 ) -> Result<Parsed, Stopped> {
-    let mut parser = Parser::new(options);
+    let mut parser = Parser::new(options, rows);
     let mut give = |chunk| to_writer.blocking_send(chunk).map_err(|_| Stopped::Unwanted);
     loop {
         match blocks.blocking_recv() {

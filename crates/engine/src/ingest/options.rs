@@ -17,10 +17,17 @@ pub struct Options {
     pub file_bytes_max: u64,
     /// Most different targets of a file.
     pub lanes_max: usize,
-    /// Most pieces of one chunk, which is one transaction.
+    /// Pieces of the first chunk, and the fewest that a full one has (`INGEST_MIN_ROWS`). Chunks
+    /// grow from here as the store allows.
+    pub rows_min: usize,
+    /// Most pieces of one chunk, which is one transaction (`INGEST_MAX_ROWS`).
     pub chunk_lines_max: usize,
-    /// Most bytes of one chunk; a longer line has a chunk to itself.
+    /// Most bytes of one chunk; a longer line has a chunk to itself (`INGEST_MAX_BATCH_BYTES`).
     pub chunk_bytes_max: usize,
+    /// Chunks that take the store this long are large enough (`DB_P50_MS`).
+    pub db_p50_ms: u64,
+    /// Chunks that take the store longer are too large (`DB_P95_MS`).
+    pub db_p95_ms: u64,
     /// Bytes read at a time.
     pub block_bytes: usize,
     /// Longest `custom_id`.
@@ -44,8 +51,11 @@ impl Default for Options {
             lines_max: 100_000_000,
             file_bytes_max: 1 << 40,
             lanes_max: LANES_MAX,
+            rows_min: 64,
             chunk_lines_max: 16_384,
             chunk_bytes_max: 4 << 20,
+            db_p50_ms: 50,
+            db_p95_ms: 250,
             block_bytes: 1 << 20,
             custom_id_bytes_max: 512,
             duplicates_bytes_max: 16 << 20,
@@ -63,6 +73,7 @@ impl Options {
         self.line_bytes_max = self.line_bytes_max.max(1);
         self.lanes_max = self.lanes_max.clamp(1, LANES_MAX);
         self.chunk_lines_max = self.chunk_lines_max.clamp(1, CHUNK_LINES_MAX);
+        self.rows_min = self.rows_min.clamp(1, self.chunk_lines_max);
         self.chunk_bytes_max = self.chunk_bytes_max.clamp(1, CHUNK_BYTES_MAX);
         self.block_bytes = self.block_bytes.max(1);
         self

@@ -12,6 +12,7 @@ use super::Options;
 use super::chunks::{Chunker, TooManyLanes};
 use super::duplicates::{Duplicate, Duplicates};
 use super::jsonl::{self, Fault};
+use super::sizer::Limit;
 use super::split::{Piece, Splitter};
 
 /// Why parsing stopped before the end.
@@ -40,10 +41,10 @@ pub(crate) struct Parser {
 }
 
 impl Parser {
-    pub(crate) fn new(options: Options) -> Self {
+    pub(crate) fn new(options: Options, rows: Limit) -> Self {
         let splitter = Splitter::new(options.line_bytes_max);
         let judge = Judge {
-            chunker: Chunker::new(&options),
+            chunker: Chunker::new(&options, rows),
             duplicates: Duplicates::new(options.duplicates_bytes_max),
             report: Report::default(),
             requests: 0,

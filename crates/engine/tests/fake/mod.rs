@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use windrow_domain::{FileId, Owner};
+use windrow_engine::clock::Clock;
 use windrow_store::ingest::{Chunk, File, FileState, NewFile, NewLine, Verdict};
 use windrow_store::{Error, Ingest, Kind, Result, Scope};
 
@@ -18,6 +20,8 @@ pub(crate) struct Fake {
     /// Calls that fail before, or after, they did their work.
     fails: Option<(Kind, When)>,
     loses: Option<(Kind, When)>,
+    /// A clock that each chunk moves on: so long for a row.
+    takes: Option<(Clock, Duration)>,
 }
 
 #[derive(Default)]
@@ -47,6 +51,15 @@ impl Fake {
 
     pub(crate) fn losing_replies(self, kind: Kind, when: When) -> Self {
         Self { loses: Some((kind, when)), ..self }
+    }
+
+    pub(crate) fn taking(self, clock: Clock, row: Duration) -> Self {
+        Self { takes: Some((clock, row)), ..self }
+    }
+
+    /// Rows of each chunk.
+    pub(crate) fn rows(&self) -> Vec<usize> {
+        self.inner.lock().unwrap().chunks.iter().map(Vec::len).collect()
     }
 
     /// The file as a reader would get it: each chunk ordered by line and seq, chunks joined.
@@ -91,6 +104,9 @@ impl Ingest for Fake {
     }
 
     async fn add_lines(&self, _: FileId, chunk: Chunk) -> Result<()> {
+        if let Some((clock, row)) = &self.takes {
+            clock.advance(*row * u32::try_from(chunk.lines.len()).unwrap());
+        }
         self.call("add lines", |inner| {
             let no = chunk.no as usize;
             assert!(no <= inner.chunks.len(), "a gap before chunk {no}");

@@ -31,6 +31,20 @@ fn a_store_that_slows_down_gets_fewer_rows_and_more_again_later() {
 }
 
 #[test]
+fn a_far_database_gets_large_chunks_all_the_same() {
+    for fixed_ms in [60.0, 300.0, 2_000.0] {
+        let mut rows = Rows::new(Bounds::default());
+        let limits = run(&mut rows, 40, fixed_ms, 0.005);
+        assert!(limits[39] >= 8_192, "{fixed_ms}: {limits:?}");
+    }
+    // It was near, and a slow disk came between.
+    let mut rows = Rows::new(Bounds::default());
+    run(&mut rows, 20, 1.0, 0.001);
+    let slow = run(&mut rows, 40, 400.0, 0.001);
+    assert!(slow[39] >= 8_192, "{slow:?}");
+}
+
+#[test]
 fn a_wait_for_a_connection_halves_and_an_error_quarters() {
     let mut rows = Rows::new(Bounds::default());
     run(&mut rows, 20, 1.0, 0.001);
@@ -51,6 +65,36 @@ fn chunks_that_bytes_cut_short_do_not_raise_the_limit_for_ever() {
         rows.observe(rows.limit().min(400), 5.0, false);
     }
     assert_eq!(rows.limit(), 1_024);
+}
+
+#[test]
+fn chunks_that_bytes_cut_short_shrink_when_the_store_slows_down() {
+    let mut rows = Rows::new(Bounds::default());
+    (0..50).for_each(|_| rows.observe(rows.limit().min(400), 5.0, false));
+    (0..50).for_each(|_| {
+        let count = rows.limit().min(400);
+        rows.observe(count, f64::from(count) * 2.0, false);
+    });
+    assert_eq!(rows.limit(), 100, "200 ms");
+}
+
+/// Two chunks are always on their way under the limits before.
+#[test]
+fn late_chunks_neither_raise_the_limit_nor_keep_it_down() {
+    let mut settled = Vec::new();
+    for (fixed_ms, row_ms) in [(0.0, 1.0), (300.0, 0.001), (1.0, 0.001)] {
+        let (mut rows, mut queue) =
+            (Rows::new(Bounds::default()), std::collections::VecDeque::new());
+        for _ in 0..80 {
+            queue.push_back(rows.limit());
+            if queue.len() > 2 {
+                let count = queue.pop_front().unwrap();
+                rows.observe(count, fixed_ms + f64::from(count) * row_ms, false);
+            }
+        }
+        settled.push(rows.limit());
+    }
+    assert_eq!(settled, [128, 16_384, 16_384]);
 }
 
 proptest! {
@@ -77,7 +121,7 @@ proptest! {
         let limits = run(&mut rows, 60, fixed_ms, row_ms);
         prop_assert!(limits[30..].iter().all(|limit| *limit == limits[30]), "{:?}", limits);
         let (limit, took_ms) = (limits[59], fixed_ms + f64::from(limits[59]) * row_ms);
-        prop_assert!(took_ms <= 250.0 || limit == 64);
+        prop_assert!(took_ms <= 250.0 || limit == 64, "{took_ms}");
         prop_assert!(took_ms > 49.9 || limit == 16_384, "no smaller than needed: {took_ms}");
     }
 }
