@@ -1,28 +1,37 @@
 //! Windrow runs millions of requests from a file, and every line ends in exactly one place.
 //!
 //! A **file** is an immutable list of lines, each a request to make. A **batch** is one run over a
-//! file. Workers lease **tranches** of lines, run them, and record each line's outcome, all in one
-//! transaction a turn. A worker that dies loses its lease, and its lines go back.
+//! file. The **engine** leases lines in tranches, runs them with an executor, records each line's
+//! outcome, and closes the batch when the last line has one. A process that dies loses its leases,
+//! and its lines go back.
 //!
 //! This crate is a thin facade: [`domain`] says what the words mean, [`store`] is the contract that
 //! a database keeps, [`engine`] holds the stages. Backends are features: `sqlite` (embedded) and
 //! `postgres` (shared by many machines); both are on unless default features are turned off.
 //!
+//! # An engine with an executor of your own
+//!
+//! The executor is an async function, or a type that implements [`engine::execute::Executor`] when it
+//! has limits to declare. It never touches the store. What it returns is data: an answer, a failure
+//! with its class (which decides whether the line is tried again), or a line to be skipped.
+//!
 //! ```
 //! # #[cfg(feature = "sqlite")]
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use windrow::domain::attempt::Status;
+//! use std::sync::Arc;
+//!
+//! use windrow::domain::attempt::{Class, Failure};
 //! use windrow::prelude::*;
 //! use windrow::sqlite::{Options, SqliteStore};
 //!
-//! let store = SqliteStore::open(Options::default()).await?; // in memory
+//! let store = Arc::new(SqliteStore::open(Options::default()).await?); // in memory
 //! let owner = Owner::new("ann")?;
 //!
 //! // A file comes in: read, validated and stored in bounded memory.
 //! let jsonl = r#"
-//! {"custom_id": "a", "method": "POST", "url": "/v1/echo", "body": {"model": "echo", "input": 1}}
-//! {"custom_id": "b", "method": "POST", "url": "/v1/echo", "body": {"model": "echo", "input": 2}}
+//! {"custom_id": "a", "method": "POST", "url": "/v1/shout", "body": {"model": "m", "text": "hay"}}
+//! {"custom_id": "b", "method": "POST", "url": "/v1/shout", "body": {"model": "m", "text": "row"}}
 //! "#;
 //! let file = NewFile {
 //!     id: FileId::new(),
@@ -31,7 +40,7 @@
 //!     purpose: "batch".to_owned(),
 //!     expires_at: None,
 //! };
-//! let ingested = ingest(&store, jsonl.as_bytes(), file, IngestOptions::default()).await?;
+//! let ingested = ingest(&*store, jsonl.as_bytes(), file, IngestOptions::default()).await?;
 //! assert!(ingested.errors.is_empty());
 //!
 //! // A batch over it costs the same for two lines as for two million.
@@ -39,7 +48,7 @@
 //!     id: BatchId::new(),
 //!     file: ingested.file.id,
 //!     owner: owner.clone(),
-//!     endpoint: "/v1/echo".to_owned(),
+//!     endpoint: "/v1/shout".to_owned(),
 //!     window_secs: Some(3600),
 //!     priority: 0,
 //!     job_type: None,
@@ -49,37 +58,35 @@
 //! };
 //! let batch = store.create_batch(batch).await?;
 //!
-//! // A worker's turn: record what finished, claim what is next, in one commit.
-//! let instance = InstanceId::new();
-//! let mut outcomes = Vec::new();
-//! loop {
-//!     let claim = Some(Request {
-//!         lease: LeaseId::new(),
-//!         targets: vec![Target::new("echo")?],
-//!         only: Some(batch.id),
-//!         lines_max: 100,
-//!         lease_ms: 30_000,
-//!     });
-//!     let reply = store.turn(Turn { instance, outcomes, claim }).await?;
-//!     let Some(tranche) = reply.claimed else { break };
-//!     let mut done = Outcomes::of(tranche.lease.held);
-//!     for line in tranche.lines {
-//!         // Here the request would be made. What came back is the line's outcome.
-//!         let mut result = Finished::bare(line.seq, line.line, Status::Completed, 1);
-//!         result.response = Some(line.raw);
-//!         done.finished.push(result);
+//! // The first try of line 3 fails, as the world does. It is tried again, and every line ends once.
+//! let shout = async |call: Call| {
+//!     if call.line == 3 && call.attempt == 1 {
+//!         return Tried::failed(Failure {
+//!             class: Class::Server,
+//!             code: "hoarse".to_owned(),
+//!             message: "Lost its voice for a moment.".to_owned(),
+//!             retry_after: None,
+//!         });
 //!     }
-//!     outcomes = vec![done];
-//! }
+//!     Tried::completed(call.raw.to_ascii_uppercase())
+//! };
+//! Engine::builder(store.clone())
+//!     .executor(shout)
+//!     .only(batch.id)
+//!     .until(Until::Closed(batch.id)) // without it: until it is stopped
+//!     .run()
+//!     .await?;
 //!
-//! let counts = store.batch(&Scope::Owner(owner), batch.id).await?.counts;
-//! println!("{} of {} lines completed", counts.completed, counts.total);
-//! assert_eq!((counts.completed, counts.total), (2, 2));
+//! let batch = store.batch(&Scope::Owner(owner), batch.id).await?;
+//! assert_eq!((batch.state, batch.counts.completed), (State::Completed, 2));
 //! # Ok(())
 //! # }
 //! # #[cfg(not(feature = "sqlite"))]
 //! # fn main() {}
 //! ```
+//!
+//! `engine::execute::http` is the executor that sends lines over HTTP. `engine::storage` is where
+//! outputs are written when the builder is given one.
 
 #![warn(missing_docs)]
 
@@ -96,7 +103,9 @@ pub mod prelude {
     pub use windrow_domain::{
         BatchId, Counts, FileId, InstanceId, LeaseId, LineSet, Owner, State, Target,
     };
+    pub use windrow_engine::execute::{Call, Executor, Tried};
     pub use windrow_engine::ingest::{Options as IngestOptions, ingest};
+    pub use windrow_engine::{Engine, Until};
     pub use windrow_store::batch::{Batch, NewBatch};
     pub use windrow_store::claim::{Request, Tranche};
     pub use windrow_store::ingest::NewFile;
