@@ -3,6 +3,7 @@
 //! Holds throughout: an executor never touches the store; a refused, slow or missing upstream is
 //! data ([`Verdict::Failed`]), never an error that climbs; whoever drops the future ends the try.
 
+pub mod http;
 pub(crate) mod station;
 
 use std::future::Future;

@@ -1,0 +1,94 @@
+//! A line becomes a request.
+//!
+//! Holds throughout: the body's bytes are the line's own, not copied and not written again, unless a
+//! variant changes them; no header comes from a line.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use reqwest::{Method, Request};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use windrow_domain::attempt::{Class, Failure};
+
+use super::path;
+use super::route::{Form, Route};
+use super::variant;
+use crate::execute::Call;
+
+static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// What a line says.
+#[derive(Debug, Deserialize)]
+pub(super) struct Line<'a> {
+    #[serde(default)]
+    pub(super) custom_id: Option<String>,
+    #[serde(borrow, default)]
+    method: Cow<'a, str>,
+    #[serde(borrow)]
+    url: Cow<'a, str>,
+    #[serde(borrow, default)]
+    body: Option<&'a RawValue>,
+}
+
+impl<'a> Line<'a> {
+    /// Reads a line. Ingest has judged it; a store that was filled otherwise may hold anything.
+    pub(super) fn read(raw: &'a [u8]) -> Result<Self, Failure> {
+        serde_json::from_slice(raw).map_err(|_| {
+            let message = "The line is not a request with a `url` that could be read.";
+            refusal("invalid_line", message)
+        })
+    }
+}
+
+/// The request of a try.
+pub(super) fn build(route: &Route, call: &Call, line: &Line<'_>) -> Result<Request, Failure> {
+    let form = route.form(call.attempt);
+    let not_allowed =
+        |because| refusal("url_not_allowed", format!("Nothing was sent: `url` {because}."));
+    if !route.endpoints.is_empty() && !route.endpoints.contains(path::path(&line.url)) {
+        return Err(not_allowed("is not one of the endpoints that are allowed"));
+    }
+    let url = route.base.join(&line.url, form.query.as_deref()).map_err(not_allowed)?;
+    let mut request = Request::new(method(route, line)?, url);
+    let body = body(form, call, line);
+    let headers = request.headers_mut();
+    *headers = form.headers.clone();
+    if body.is_none() {
+        headers.remove(CONTENT_TYPE);
+    }
+    let key = if route.has_variants() { call.key_of_variant() } else { call.key() };
+    let key = HeaderValue::try_from(key).expect("a key is plain ASCII");
+    headers.insert(IDEMPOTENCY_KEY.clone(), key);
+    *request.body_mut() = body.map(Into::into);
+    Ok(request)
+}
+
+fn method(route: &Route, line: &Line<'_>) -> Result<Method, Failure> {
+    if let Some(method) = &route.method {
+        return Ok(method.clone());
+    }
+    match &*line.method {
+        "POST" => Ok(Method::POST),
+        "GET" => Ok(Method::GET),
+        "PUT" => Ok(Method::PUT),
+        "PATCH" => Ok(Method::PATCH),
+        "DELETE" => Ok(Method::DELETE),
+        _ => Err(refusal("method_not_allowed", "Nothing was sent: `method` is not allowed.")),
+    }
+}
+
+fn body(form: &Form, call: &Call, line: &Line<'_>) -> Option<Bytes> {
+    match (&form.body, line.body) {
+        (None, None) => None,
+        (None, Some(body)) => Some(call.raw.slice_ref(body.get().as_bytes())),
+        (Some(patch), body) => Some(variant::patch(body, patch).into()),
+    }
+}
+
+/// A line that nothing is sent for, and never will be.
+pub(super) fn refusal(code: &str, message: impl Into<String>) -> Failure {
+    let (code, message) = (code.to_owned(), message.into());
+    Failure { class: Class::Permanent, code, message, retry_after: None }
+}
