@@ -58,6 +58,15 @@ pub(crate) struct Around {
     pub(crate) only: Option<BatchId>,
 }
 
+/// Leases that were renewed.
+struct Renewal {
+    /// For how long.
+    lease_ms: u64,
+    /// The claim that was under way when it began.
+    claiming: Option<LeaseId>,
+    answer: Result<Extended>,
+}
+
 /// Claims, runs and records.
 pub(crate) struct Worker {
     around: Around,
@@ -69,7 +78,7 @@ pub(crate) struct Worker {
     running: JoinSet<Ended>,
     turning: Option<BoxFuture<'static, Done>>,
     looking: Option<BoxFuture<'static, Result<Vec<Waiting>>>>,
-    extending: Option<(u64, BoxFuture<'static, Result<Extended>>)>,
+    extending: Option<BoxFuture<'static, Renewal>>,
     /// The lease id of the claim that is under way.
     claiming: Option<LeaseId>,
     pressure: Pressure,
@@ -140,9 +149,9 @@ impl Worker {
                 self.looking = None;
                 self.on_looked(waiting);
             }
-            (lease_ms, extended) = extended_or_pending(&mut self.extending) => {
+            renewal = pending_or(&mut self.extending) => {
                 self.extending = None;
-                self.on_extended(lease_ms, extended);
+                self.on_extended(renewal);
             }
             () = self.around.membership.rejoined.given() => self.forget_all(),
             () = self.around.stop.given(), if self.stop_ms.is_none() => {}
@@ -194,11 +203,13 @@ impl Worker {
         }
         if self.extending.is_none() && self.claimer.extend_ms.is_some_and(|at| now >= at) {
             let (store, instance) = (self.around.store.clone(), self.around.membership.instance());
-            let mut known = self.ledger.held();
-            known.extend(self.claiming);
+            let (mut known, claiming) = (self.ledger.held(), self.claiming);
+            known.extend(claiming);
             let lease_ms = self.lease_ms();
-            let call = async move { store.extend_leases(instance, known, lease_ms).await };
-            self.extending = Some((lease_ms, Box::pin(call)));
+            self.extending = Some(Box::pin(async move {
+                let answer = store.extend_leases(instance, known, lease_ms).await;
+                Renewal { lease_ms, claiming, answer }
+            }));
         }
     }
 
@@ -217,7 +228,8 @@ impl Worker {
             (self.looking.is_none() && self.stop_ms.is_none()).then_some(self.claimer.look_ms),
             self.claimer.extend_ms.filter(|_| self.extending.is_none()),
             self.ledger.due_ms(options).filter(|_| self.turning.is_none()),
-            Claimer::due_ms(&self.stations, now).filter(|_| self.turning.is_none()),
+            Claimer::due_ms(&self.stations, now)
+                .filter(|_| self.turning.is_none() && self.extending.is_none()),
             self.pace_due(now),
             self.stop_ms,
         ];
@@ -240,11 +252,12 @@ impl Worker {
         }
     }
 
-    fn on_extended(&mut self, lease_ms: u64, extended: Result<Extended>) {
+    fn on_extended(&mut self, Renewal { lease_ms, claiming, answer }: Renewal) {
         let now = self.around.clock.millis();
-        let answered = match extended {
+        let answered = match answer {
             Ok(extended) => {
-                for lease in extended.lost {
+                // The claim that was under way may have got its lease only after this looked.
+                for lease in extended.lost.into_iter().filter(|lease| Some(*lease) != claiming) {
                     self.lose(lease);
                 }
                 true
@@ -337,15 +350,6 @@ impl Worker {
 async fn pending_or<T>(call: &mut Option<BoxFuture<'static, T>>) -> T {
     match call {
         Some(call) => call.await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn extended_or_pending(
-    call: &mut Option<(u64, BoxFuture<'static, Result<Extended>>)>,
-) -> (u64, Result<Extended>) {
-    match call {
-        Some((lease_ms, call)) => (*lease_ms, call.await),
         None => std::future::pending().await,
     }
 }

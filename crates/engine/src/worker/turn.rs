@@ -31,7 +31,9 @@ impl Worker {
         }
         let options = &self.around.options;
         let stopping = self.stop_ms.is_some();
-        let wanted = match stopping || self.pressure.stop() || !self.ledger.has_room(options) {
+        // A lease that a renewal under way does not know of would be released by it.
+        let unfit = self.pressure.stop() || !self.ledger.has_room(options);
+        let wanted = match stopping || unfit || self.extending.is_some() {
             true => None,
             false => self.claimer.want(&self.stations, self.pressure.factor(), now),
         };
