@@ -84,7 +84,7 @@ fn not_json(error: &serde_json::Error) -> Fault {
 
 /// Whether valid JSON nests deeper than that. Counting brackets is cheap, so that the exact walk is
 /// made only for the few lines that have many.
-fn is_deeper_than(raw: &[u8], depth_max: usize) -> bool {
+pub(crate) fn is_deeper_than(raw: &[u8], depth_max: usize) -> bool {
     if opening_brackets(raw) <= depth_max {
         return false;
     }

@@ -9,11 +9,11 @@
 
 mod chunks;
 mod duplicates;
-mod jsonl;
+pub(crate) mod jsonl;
 mod options;
 mod parse;
 mod sizer;
-mod split;
+pub(crate) mod split;
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};

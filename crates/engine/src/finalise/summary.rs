@@ -1,0 +1,76 @@
+//! The summary: what closing a batch wrote, kept with the batch as JSON.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use windrow_domain::{Counts, Ending};
+use windrow_store::batch::Batch;
+use windrow_store::finalise::{Finalisation, Rows};
+
+use super::names::Names;
+use crate::output::{Tally, Usage, Written};
+
+/// What a closed batch came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// How it ended.
+    pub ending: Ending,
+    /// How many lines are in which place.
+    pub counts: Counts,
+    /// The completed lines; none when there are none, or when outputs are not kept.
+    pub output: Option<OutputFile>,
+    /// All others.
+    pub errors: Option<OutputFile>,
+    /// What the answers say they cost; none when they say nothing.
+    pub usage: Option<Usage>,
+    /// When the last result was recorded.
+    pub finished_at: Option<Timestamp>,
+}
+
+/// One of a batch's outputs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputFile {
+    /// Its name in the storage.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Its lines.
+    pub lines: u64,
+}
+
+impl Summary {
+    /// The summary of a closed batch; none when it has none that this version can read.
+    pub fn of(batch: &Batch) -> Option<Self> {
+        serde_json::from_str(batch.summary.as_deref()?).ok()
+    }
+
+    pub(super) fn new(held: &Finalisation, written: Option<&Written>) -> Self {
+        let names = Names::of(held);
+        let file = |name: String, tally: Option<Tally>| {
+            let tally = tally.filter(|tally| tally.lines > 0)?;
+            Some(OutputFile { name, bytes: tally.bytes, lines: tally.lines })
+        };
+        let usage = written.map(|written| written.usage);
+        Self {
+            ending: held.ending,
+            counts: held.counts,
+            output: file(names.output, written.map(|written| written.output)),
+            errors: file(names.errors, written.map(|written| written.errors)),
+            usage: usage.filter(|usage| *usage != Usage::default()),
+            finished_at: written.and_then(|written| written.finished_at),
+        }
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
+    }
+}
+
+/// The finished lines of the counts: what a batch without outputs is closed with.
+pub(super) fn rows_of(counts: &Counts) -> Rows {
+    let Counts { completed, failed, not_found, skipped, .. } = *counts;
+    Rows { completed, failed, not_found, skipped }
+}

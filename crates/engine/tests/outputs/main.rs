@@ -1,0 +1,9 @@
+//! What becomes of results: outputs, closings, storages and exports, on the embedded store.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+mod export;
+mod finalise;
+mod kit;
+mod races;
+mod storage;
