@@ -2,61 +2,25 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+mod kit;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use windrow_domain::attempt::{Class, Failure, Status};
+use kit::{batch, failed, store};
+use windrow_domain::attempt::{Class, Status};
 use windrow_domain::retry::Policy;
-use windrow_domain::{BatchId, FileId, Owner, State};
+use windrow_domain::{BatchId, State};
 use windrow_engine::execute::{Call, Executor, Tried};
-use windrow_engine::ingest::{self, ingest};
 use windrow_engine::signal::Wake;
 use windrow_engine::{Engine, Options, Until};
-use windrow_store::batch::{Batch, NewBatch};
-use windrow_store::ingest::NewFile;
+use windrow_store::batch::Batch;
 use windrow_store::inspect::{FinishedQuery, PAGE_MAX};
 use windrow_store::record::Finished;
 use windrow_store::{Inspect as _, Scope, Store};
 use windrow_store_sqlite::SqliteStore;
-
-async fn store() -> Arc<SqliteStore> {
-    Arc::new(SqliteStore::open(windrow_store_sqlite::Options::default()).await.unwrap())
-}
-
-async fn batch(store: &dyn Store, lines: u64) -> BatchId {
-    let text: String = (1..=lines)
-        .map(|line| {
-            format!(
-                "{{\"custom_id\":\"c{line}\",\"method\":\"POST\",\"url\":\"/v1/x\",\"body\":{{\"model\":\"m{}\"}}}}\n",
-                line % 2
-            )
-        })
-        .collect();
-    let owner = Owner::new("ann").unwrap();
-    let file = NewFile {
-        id: FileId::new(),
-        owner: owner.clone(),
-        name: "f".to_owned(),
-        purpose: "batch".to_owned(),
-        expires_at: None,
-    };
-    let done = ingest(store, text.as_bytes(), file, ingest::Options::default()).await.unwrap();
-    let new = NewBatch {
-        id: BatchId::new(),
-        file: done.file.id,
-        owner,
-        endpoint: "/v1/x".to_owned(),
-        window_secs: None,
-        priority: 0,
-        job_type: None,
-        source_address: None,
-        metadata: Default::default(),
-        idempotency_key: None,
-    };
-    store.create_batch(new).await.unwrap().id
-}
 
 fn quick() -> Options {
     let retry = Policy { backoff_ms_min: 5, backoff_ms_max: 50, ..Policy::default() };
@@ -81,14 +45,6 @@ async fn results(store: &dyn Store, batch: BatchId) -> Vec<Finished> {
     };
     let page = store.finished(&Scope::All, query).await.unwrap();
     page.rows.into_iter().map(|line| line.result).collect()
-}
-
-fn failure(class: Class) -> Failure {
-    Failure { class, code: class.to_string(), message: "no".to_owned(), retry_after: None }
-}
-
-fn failed(class: Class) -> Tried {
-    Tried::failed(failure(class))
 }
 
 fn unreached() -> Tried {

@@ -132,6 +132,14 @@ impl Station {
         }
     }
 
+    /// Nothing that waits or is in flight here is ours any more.
+    pub(crate) fn forget(&mut self) {
+        self.queue.clear();
+        for _ in 0..std::mem::take(&mut self.in_flight) {
+            self.breaker.release_probe();
+        }
+    }
+
     /// A line was started.
     pub(crate) fn started(&mut self, now_ms: u64) {
         if self.in_flight == 0 {

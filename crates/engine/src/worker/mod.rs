@@ -283,9 +283,13 @@ impl Worker {
     fn forget_all(&mut self) {
         self.ledger = Ledger::default();
         (self.turning, self.extending, self.claiming) = (None, None, None);
-        // Their ends are handled as those of any line whose lease is gone.
+        // Their answers would count for nothing: whoever has the lines now asks again.
+        for _ in 0..self.running.len() {
+            self.around.meter.ended();
+        }
+        self.running = JoinSet::new();
         for station in &mut self.stations {
-            station.queue.clear();
+            station.forget();
         }
         self.claimer.look_ms = 0;
     }

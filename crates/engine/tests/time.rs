@@ -1,0 +1,236 @@
+//! The engine on a clock that only the test moves: leases are renewed, lost ones come back, batches
+//! expire, retries wait. Nothing here sleeps.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+mod kit;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kit::{batch, batch_within, failed, store_at};
+use windrow_domain::attempt::Class;
+use windrow_domain::{BatchId, InstanceId, LeaseId, State, Target};
+use windrow_engine::clock::Clock;
+use windrow_engine::execute::{Call, Tried};
+use windrow_engine::signal::{Stop, Wake};
+use windrow_engine::{Builder, Engine, Options};
+use windrow_store::claim::Request;
+use windrow_store::inspect::{PendingQuery, Place};
+use windrow_store::member::NewMember;
+use windrow_store::{Claim as _, Inspect as _, Members as _, Scope, Time};
+use windrow_store_sqlite::SqliteStore;
+
+/// Looks at the world this often, in its own time.
+const TICK_MS: u64 = 50;
+/// A test that needs more of its own time than this has failed.
+const TICKS_MAX: u32 = 10_000;
+
+/// A world whose time is in the test's hands.
+struct World {
+    store: Arc<SqliteStore>,
+    time: Time,
+    clock: Clock,
+    stop: Stop,
+}
+
+impl World {
+    async fn new() -> Self {
+        let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let time = Time::given(start);
+        let store = store_at(time.clone()).await;
+        Self { store, time, clock: Clock::manual(start), stop: Stop::new() }
+    }
+
+    fn engine(&self) -> Builder {
+        let (clock, stop) = (self.clock.clone(), self.stop.clone());
+        let builder = Engine::builder(self.store.clone()).clock(clock).stop(stop);
+        builder.options(Options::default()).seed(7)
+    }
+
+    /// Moves time on, tick by tick, until the batch is so; gives how long it took.
+    async fn until(
+        &self,
+        batch: BatchId,
+        is: impl Fn(&windrow_store::batch::Batch) -> bool,
+    ) -> Duration {
+        for tick in 0..TICKS_MAX {
+            let seen = self.store.batch(&Scope::All, batch).await.unwrap();
+            if is(&seen) {
+                return Duration::from_millis(TICK_MS * u64::from(tick));
+            }
+            self.tick().await;
+        }
+        panic!("{:?}", self.store.batch(&Scope::All, batch).await.unwrap());
+    }
+
+    async fn tick(&self) {
+        let tick = Duration::from_millis(TICK_MS);
+        self.time.advance(tick);
+        self.clock.advance(tick);
+        // The engine's tasks see the new time before the next look.
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn closes(&self, batch: BatchId) -> Duration {
+        let took = self.until(batch, |batch| batch.state.is_closed()).await;
+        self.store.audit(batch).await.unwrap().check().unwrap();
+        self.stop.give();
+        took
+    }
+}
+
+#[tokio::test]
+async fn a_lease_is_renewed_while_its_line_is_in_flight() {
+    let world = World::new().await;
+    let batch = batch(&*world.store, 1).await;
+    let answer = Wake::new();
+    let answered = answer.clone();
+    let executor = move |_: Call| {
+        let answered = answered.clone();
+        async move {
+            answered.given().await;
+            Tried::completed("1")
+        }
+    };
+    let engine = world.engine().executor(executor);
+    let watch = async {
+        world.until(batch, |batch| batch.counts.leased == 1).await;
+        // Ten times as long as the lease: without a renewal the sweep would take it back.
+        for _ in 0..Options::default().slice.lock_floor_ms * 10 / TICK_MS {
+            world.tick().await;
+        }
+        let counts = world.store.batch(&Scope::All, batch).await.unwrap().counts;
+        assert_eq!(counts.leased, 1, "{counts:?}");
+        answer.give();
+        world.closes(batch).await;
+    };
+    let (report, ()) = tokio::join!(engine.run(), watch);
+    assert_eq!(report.unwrap().closed, 1);
+}
+
+#[tokio::test]
+async fn lines_of_a_worker_that_died_come_back_and_are_finished() {
+    let world = World::new().await;
+    let batch = batch(&*world.store, 10).await;
+    let dead = InstanceId::new();
+    let member = NewMember {
+        instance: dead,
+        service: "w".to_owned(),
+        host: "h".to_owned(),
+        pid: 1,
+        metadata: "{}".to_owned(),
+    };
+    world.store.register(member).await.unwrap();
+    let request = Request {
+        lease: LeaseId::new(),
+        targets: vec![Target::new("m1").unwrap()],
+        only: None,
+        lines_max: 3,
+        lease_ms: 20_000,
+    };
+    assert_eq!(world.store.lease_tranche(dead, request).await.unwrap().unwrap().lines.len(), 3);
+    let engine = world.engine().executor(async |_: Call| Tried::completed("1"));
+    let watch = async {
+        let took = world.closes(batch).await;
+        let sweep = Options::default().sweep_ms_max;
+        assert!(took >= Duration::from_secs(20), "nobody may take a live lease: {took:?}");
+        assert!(took <= Duration::from_millis(20_000 + 2 * sweep), "{took:?}");
+    };
+    let (report, ()) = tokio::join!(engine.run(), watch);
+    report.unwrap();
+    let counts = world.store.batch(&Scope::All, batch).await.unwrap().counts;
+    assert_eq!(counts.completed, 10);
+}
+
+/// Deadlines are the sweep's, and what never ran says so by having no result.
+#[tokio::test]
+async fn a_batch_past_its_deadline_expires_with_what_it_has() {
+    let world = World::new().await;
+    let batch = batch_within(&*world.store, 10, Some(60)).await;
+    // Always busy: every line is put off for longer than the window.
+    let executor = async |call: Call| match call.line {
+        1..=4 => Tried::completed("1"),
+        _ => {
+            let mut tried = failed(Class::Throttled);
+            let windrow_engine::execute::Verdict::Failed(failure) = &mut tried.verdict else {
+                unreachable!("it failed")
+            };
+            failure.retry_after = Some(Duration::from_secs(200));
+            tried
+        }
+    };
+    let engine = world.engine().executor(executor);
+    let watch = async {
+        let took = world.closes(batch).await;
+        assert!(took >= Duration::from_secs(60), "{took:?}");
+    };
+    let (report, ()) = tokio::join!(engine.run(), watch);
+    report.unwrap();
+    let batch = world.store.batch(&Scope::All, batch).await.unwrap();
+    assert_eq!((batch.state, batch.counts.finished()), (State::Expired, batch.counts.completed));
+    assert!(batch.counts.completed < 10);
+}
+
+#[tokio::test]
+async fn a_retry_waits_as_long_as_its_target_asked() {
+    let world = World::new().await;
+    let batch = batch(&*world.store, 1).await;
+    let executor = async |call: Call| match call.attempt {
+        1 => {
+            let mut tried = failed(Class::Throttled);
+            if let windrow_engine::execute::Verdict::Failed(failure) = &mut tried.verdict {
+                failure.retry_after = Some(Duration::from_secs(30));
+            }
+            tried
+        }
+        _ => Tried::completed("1"),
+    };
+    let engine = world.engine().executor(executor);
+    let watch = async {
+        world.until(batch, |batch| batch.counts.returned == 1).await;
+        let query = PendingQuery { places: vec![Place::Returned], limit: 1, ..Default::default() };
+        let pending = world.store.pending(&Scope::All, query).await.unwrap();
+        let line = &pending.rows[0];
+        assert!(line.not_before.unwrap().duration_since(line.updated_at).as_secs() >= 29);
+        let took = world.closes(batch).await;
+        assert!((29..35).contains(&took.as_secs()), "{took:?}");
+    };
+    let (report, ()) = tokio::join!(engine.run(), watch);
+    report.unwrap();
+}
+
+/// Others reaped us while we were stopped: we join again under a new id, and what we held is not ours.
+#[tokio::test]
+async fn an_instance_that_was_taken_for_dead_joins_again_and_goes_on() {
+    let world = World::new().await;
+    let batch = batch(&*world.store, 4).await;
+    let (first, reaped) = (Wake::new(), Arc::new(AtomicBool::new(false)));
+    let (hung, again) = (first.clone(), reaped.clone());
+    let executor = move |call: Call| {
+        let (hung, hangs) = (hung.clone(), !again.load(Ordering::SeqCst));
+        async move {
+            if call.line == 1 && hangs {
+                hung.give();
+                return std::future::pending().await;
+            }
+            Tried::completed("1")
+        }
+    };
+    let engine = world.engine().executor(executor);
+    let watch = async {
+        first.given().await;
+        let members = world.store.members().await.unwrap();
+        world.store.tombstone(members[0].instance).await.unwrap();
+        reaped.store(true, Ordering::SeqCst);
+        world.closes(batch).await;
+        let members = world.store.members().await.unwrap();
+        assert_eq!(members.len(), 2, "{members:?}");
+    };
+    let (report, ()) = tokio::join!(engine.run(), watch);
+    report.unwrap();
+}
