@@ -14,10 +14,19 @@ use windrow_testkit::programs;
 use crate::install::{Program, install};
 use crate::shell;
 
+/// The package of the faults.
+const FAULT: &str = "windrow-fault";
+/// Tells it to take its time.
+const FAULT_LONG: &str = "WINDROW_FAULT_LONG";
+
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// `conformance` (the store contract on both backends), or a part of a test's name
+    /// `conformance` (the store contract on both backends), `fault` (what the real binary survives),
+    /// or a part of a test's name
     subset: Option<String>,
+    /// More rounds and more lines for the faults
+    #[arg(long)]
+    long: bool,
     /// Only this package; may be given several times
     #[arg(short, long)]
     package: Vec<String>,
@@ -36,9 +45,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let given = env::var(DATABASE_URL).ok().filter(|url| !url.is_empty());
     install(&missing(args, given.is_some()), args.dry_run)?;
     let mut command = shell::cargo(cargo_args(args));
+    if args.long {
+        command.env(FAULT_LONG, "1");
+    }
+    let binary = builds_binary(args).then(|| shell::cargo(binary_args(args)));
     if args.dry_run {
+        if let Some(build) = &binary {
+            shell::say(&format!("would run: {}", shell::typed(build)));
+        }
         shell::say(&format!("would run: {}", shell::typed(&command)));
         return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(mut build) = binary
+        && !shell::succeeds(&mut build)?
+    {
+        return Ok(ExitCode::FAILURE);
     }
     let servers = match given {
         Some(url) => Servers::given(url),
@@ -64,15 +85,30 @@ fn missing(args: &Args, has_server: bool) -> Vec<Program> {
     missing
 }
 
+/// The faults happen to the binary, which the tests of the whole workspace build by themselves.
+fn builds_binary(args: &Args) -> bool {
+    args.package.iter().any(|package| package == FAULT)
+        || (args.package.is_empty() && args.subset.as_deref() == Some("fault"))
+}
+
+/// With the profile of the tests, since they look for it beside themselves.
+fn binary_args(args: &Args) -> Vec<String> {
+    let words = ["build", "--package", "windrow-cli"].map(str::to_owned);
+    let release = args.args.iter().find(|word| *word == "--release");
+    words.into_iter().chain(release.cloned()).collect()
+}
+
 fn cargo_args(args: &Args) -> Vec<String> {
     let mut words = vec!["test".to_owned()];
     let conformance = args.subset.as_deref() == Some("conformance");
+    let fault = args.subset.as_deref() == Some("fault");
     for package in &args.package {
         words.extend(["--package".to_owned(), package.clone()]);
     }
-    if args.package.is_empty() && conformance {
-        for store in ["windrow-store-sqlite", "windrow-store-postgres"] {
-            words.extend(["--package".to_owned(), store.to_owned()]);
+    if args.package.is_empty() && (conformance || fault) {
+        let stores: &[&str] = &["windrow-store-sqlite", "windrow-store-postgres"];
+        for package in if fault { &[FAULT] } else { stores } {
+            words.extend(["--package".to_owned(), (*package).to_owned()]);
         }
     } else if args.package.is_empty() {
         words.push("--workspace".to_owned());
@@ -81,7 +117,7 @@ fn cargo_args(args: &Args) -> Vec<String> {
         words.extend(["--test".to_owned(), "conformance*".to_owned()]);
     }
     words.extend(args.args.iter().cloned());
-    if let Some(filter) = args.subset.as_ref().filter(|_| !conformance) {
+    if let Some(filter) = args.subset.as_ref().filter(|_| !conformance && !fault) {
         // Cargo passes what follows the dashes to each test program.
         if !args.args.iter().any(|word| word == "--") {
             words.push("--".to_owned());
@@ -160,6 +196,7 @@ mod tests {
         assert_eq!(typed(&[]), "test --workspace");
         assert_eq!(typed(&["conformance"]), format!("test {stores} --test conformance*"));
         assert_eq!(typed(&["stale_token"]), "test --workspace -- stale_token");
+        assert_eq!(typed(&["fault", "--long"]), "test --package windrow-fault");
         assert_eq!(
             typed(&["-p", "xtask", "tidy", "--", "--release", "--", "--nocapture"]),
             "test --package xtask --release -- --nocapture tidy"

@@ -24,6 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (TESTKIT, &[DOMAIN]),
     ("windrow-sim", &[DOMAIN, STORE, ENGINE, SQLITE, TESTKIT]),
     ("windrow-bench", &[DOMAIN, STORE, ENGINE, SQLITE, POSTGRES, TESTKIT]),
+    ("windrow-fault", &["windrow", TESTKIT]),
     // Kept light, since every command waits for it to build.
     ("xtask", &[DOMAIN, TESTKIT]),
 ];

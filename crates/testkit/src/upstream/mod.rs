@@ -29,7 +29,7 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 
 use body::{Content, Shape};
-pub use script::{Act, Script, Seen};
+pub use script::{Act, Gate, Script, Seen};
 
 /// Most requests that are kept whole; the rest is only counted.
 pub const REQUESTS_KEPT_MAX: usize = 1_000;
@@ -258,10 +258,19 @@ async fn answer(
     shared.came.notify_waiters();
     let mut act =
         shared.script.read().unwrap_or_else(PoisonError::into_inner).clone().choose(&seen);
-    while let Act::Delay(delay, next) = act {
-        tokio::time::sleep(delay).await;
-        act = *next;
-    }
+    let act = loop {
+        act = match act {
+            Act::Delay(delay, next) => {
+                tokio::time::sleep(delay).await;
+                *next
+            }
+            Act::Held(gate, next) => {
+                gate.opened().await;
+                *next
+            }
+            act => break act,
+        };
+    };
     let mut response = perform(act, seen.body, &reset).await;
     response.body_mut().keep(guard);
     Ok(response)
@@ -290,7 +299,7 @@ async fn perform(act: Act, body: Bytes, reset: &Notify) -> Response<Content> {
         Act::BigBody { bytes, told } => json(Shape::Big { len: bytes.max(2), sent: 0, told }),
         Act::InvalidJson => json(Shape::Whole(Some(Bytes::from_static(b"{\"choices\":[")))),
         Act::Drip { bytes, pieces, every } => json(Shape::drip(bytes, pieces, every)),
-        Act::Delay(..) => unreachable!("delays are waited for before the act"),
+        Act::Delay(..) | Act::Held(..) => unreachable!("it is waited for before the act"),
     }
 }
 

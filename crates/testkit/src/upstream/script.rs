@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::{HeaderMap, Method};
+use tokio::sync::watch;
 
 /// A request, as the upstream saw it.
 #[derive(Clone, Debug)]
@@ -81,6 +82,24 @@ pub enum Act {
     },
     /// Does something later.
     Delay(Duration, Box<Act>),
+    /// Does something once the gate is open.
+    Held(Gate, Box<Act>),
+}
+
+/// Holds answers back until somebody opens it; then it stays open.
+#[derive(Clone, Debug, Default)]
+pub struct Gate(Arc<watch::Sender<bool>>);
+
+impl Gate {
+    /// Lets all answers go at the same moment.
+    pub fn open(&self) {
+        self.0.send_replace(true);
+    }
+
+    pub(super) async fn opened(&self) {
+        // The sender is `self`, which outlives the wait.
+        let _ = self.0.subscribe().wait_for(|open| *open).await;
+    }
 }
 
 impl Act {
@@ -108,6 +127,12 @@ impl Act {
             headers.push((name, value.into()));
         }
         self
+    }
+
+    /// The same, once the gate is open.
+    #[must_use]
+    pub fn held(self, gate: &Gate) -> Self {
+        Act::Held(gate.clone(), Box::new(self))
     }
 
     /// The same, later.

@@ -1,0 +1,91 @@
+//! `crash DATABASE FOLDER BATCH [CALL before|after]`: the small run on the embedded engine, ended at
+//! that store call. Started again, it goes on; started without a call, it comes to the end and says
+//! how many calls that took.
+
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+
+use windrow::domain::control::slice;
+use windrow::domain::retry::Policy;
+use windrow::engine::execute::Call;
+use windrow::engine::storage::Storage;
+use windrow::engine::{Engine, Options, Until};
+use windrow::prelude::*;
+use windrow::store::Kind;
+use windrow_fault::crash::{Crashing, Cut, Entry, Journal, LINES, Side, script};
+use windrow_fault::{ground, input};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (database, folder, batch, cut) = match words[..] {
+        [database, folder, batch] => (database, folder, batch, None),
+        [database, folder, batch, call, side] => (database, folder, batch, Some((call, side))),
+        _ => return Err("crash DATABASE FOLDER BATCH [CALL before|after]".into()),
+    };
+    let cut = match cut {
+        Some((call, "before")) => Some(Cut { call: call.parse()?, side: Side::Before }),
+        Some((call, "after")) => Some(Cut { call: call.parse()?, side: Side::After }),
+        Some((_, side)) => return Err(format!("no side of a call: {side}").into()),
+        None => None,
+    };
+    let folder = Path::new(folder);
+    let journal = Arc::new(Journal::open(&folder.join("journal"))?);
+    let store = ground::open(database).await?;
+    let store = Arc::new(Crashing::new(store, cut, journal.clone()));
+    run(store.clone(), folder, batch.parse()?, journal).await?;
+    println!("{}", store.calls());
+    Ok(())
+}
+
+async fn run(
+    store: Arc<Crashing>,
+    folder: &Path,
+    batch: BatchId,
+    journal: Arc<Journal>,
+) -> Result<(), Box<dyn Error>> {
+    match store.batch(&Scope::All, batch).await {
+        Ok(found) if found.state.is_closed() => return Ok(()),
+        Ok(_) => {}
+        Err(error) if error.kind == Kind::Missing => {
+            input::batch(&*store, batch, LINES).await;
+        }
+        Err(error) => return Err(error.into()),
+    }
+    let executor = move |call: Call| {
+        journal.write(&Entry::Tried(call.line, call.key()));
+        std::future::ready(script(&call))
+    };
+    let engine = Engine::builder(store)
+        .executor(executor)
+        .storage(Storage::local(folder.join("outputs"))?)
+        .options(options());
+    engine.only(batch).until(Until::Closed(batch)).run().await?;
+    Ok(())
+}
+
+/// Short, so that what a dead process held is free soon; small claims, so that there are many turns.
+fn options() -> Options {
+    let slice = slice::Bounds {
+        slice_ms: 100,
+        claim_max: 6,
+        lock_floor_ms: 600,
+        ..slice::Bounds::default()
+    };
+    let retry = Policy { backoff_ms_min: 5, backoff_ms_max: 20, ..Policy::default() };
+    Options {
+        slice,
+        retry,
+        poll_ms: 50,
+        heartbeat_ms: 200,
+        sweep_ms_min: 50,
+        sweep_ms_max: 100,
+        // A line that is caught in two crashes, or in a slow machine, must not fail for it.
+        crashes_max: 1000,
+        finalise_lease_ms: 600,
+        grace_ms: 2_000,
+        ..Options::default()
+    }
+}

@@ -1,0 +1,177 @@
+//! The real binary as processes: started, stopped in every way, and read afterwards.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use windrow_testkit::process::Keeper;
+
+use crate::{Ground, wait};
+
+/// Names the binary, when it is not beside the test.
+pub const BINARY: &str = "WINDROW_BIN";
+
+/// Bounds that make every test short. A line that is caught in many crashes must still not fail.
+const BOUNDS: &[(&str, &str)] = &[
+    ("WINDROW_LOCK_FLOOR_MS", "1500"),
+    ("WINDROW_WORKER_TARGET_SLICE_MS", "500"),
+    ("WINDROW_CLAIM_MAX", "200"),
+    ("WINDROW_SWEEP_MS_MIN", "200"),
+    ("WINDROW_SWEEP_MS_MAX", "400"),
+    ("WINDROW_HEARTBEAT_MS", "500"),
+    ("WINDROW_MEMBER_STALE_MS", "5000"),
+    ("WINDROW_POLL_MS", "100"),
+    ("WINDROW_GRACE_MS", "3000"),
+    ("WINDROW_BACKOFF_MS_MIN", "20"),
+    ("WINDROW_BACKOFF_MS_MAX", "1000"),
+    ("WINDROW_CRASHES_MAX", "1000"),
+    ("WINDROW_FINALISE_LEASE_MS", "2000"),
+];
+
+/// Lines of a program's log that a failed test shows.
+const TAIL_LINES: usize = 30;
+
+/// Where the binary is.
+///
+/// # Panics
+/// When it was not built.
+pub fn binary() -> PathBuf {
+    let beside = || {
+        let own = std::env::current_exe().expect("a test program knows its own path");
+        // target/<profile>/deps/fault-…
+        own.parent().and_then(Path::parent).map(|folder| folder.join("windrow"))
+    };
+    let path = std::env::var_os(BINARY).map(PathBuf::from).or_else(beside);
+    let path = path.expect("a test program is in a folder");
+    assert!(
+        path.is_file(),
+        "there is no binary at {}: run `cargo xtask test fault`, which builds it, or name it with {BINARY}",
+        path.display()
+    );
+    path
+}
+
+/// The binary with that command, on that ground, with short bounds and nothing of this process's
+/// own environment.
+pub fn windrow(ground: &Ground, subcommand: &str) -> Command {
+    let mut command = Command::new(binary());
+    command.env_clear().env("HOME", ground.folder()).envs(BOUNDS.iter().copied());
+    command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command.env("WINDROW_STORAGE", ground.outputs()).current_dir(ground.folder());
+    command.arg(subcommand).args(["--database", ground.database()]);
+    command.arg("--data").arg(ground.folder());
+    command
+}
+
+/// `windrow work` for one upstream.
+pub fn worker(ground: &Ground, to: &str) -> Command {
+    let mut command = windrow(ground, "work");
+    command.args(["--to", to]);
+    command
+}
+
+/// `windrow run` over a file, with the results in another.
+pub fn run(ground: &Ground, file: &Path, to: &str, out: impl AsRef<OsStr>) -> Command {
+    let mut command = windrow(ground, "run");
+    command.arg(file).args(["--to", to, "--out"]).arg(out);
+    command
+}
+
+/// A process; killed when it is dropped, or when this one dies.
+pub struct Program {
+    child: Child,
+    log: PathBuf,
+    _keeper: Keeper,
+}
+
+impl Program {
+    /// Starts it. What it says goes to a file of that name in the ground's folder, after what an
+    /// earlier one said there.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn start(ground: &Ground, name: &str, mut command: Command) -> Self {
+        let log = ground.folder().join(format!("{name}.log"));
+        let file = File::options().create(true).append(true).open(&log).expect("a log opens");
+        let twin = file.try_clone().expect("a log is shared");
+        command.stdin(Stdio::null()).stdout(file).stderr(twin).process_group(0);
+        let child = command.spawn().unwrap_or_else(|why| panic!("could not start {name}: {why}"));
+        let keeper = Keeper::of_group(&child).expect("a keeper for it");
+        Self { child, log, _keeper: keeper }
+    }
+
+    /// As a crash of the machine would: `kill -9`.
+    ///
+    /// # Panics
+    /// When it had ended by itself.
+    pub fn kill(mut self) {
+        let ended = self.child.try_wait().expect("a child can be asked");
+        assert!(ended.is_none(), "it ended by itself ({ended:?}):\n{}", self.said());
+        self.child.kill().expect("a child can be killed");
+        self.child.wait().expect("a killed child ends");
+    }
+
+    /// Stands still, as in a long pause of a virtual machine.
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Goes on.
+    pub fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Is asked to end.
+    pub fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("a child takes signals");
+    }
+
+    /// Whether it still runs.
+    pub fn runs(&mut self) -> bool {
+        self.child.try_wait().expect("a child can be asked").is_none()
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Panics
+    /// When it does not end in time, with the end of what it said.
+    pub async fn ended(&mut self, within: Duration) -> ExitStatus {
+        let log = self.log.clone();
+        let child = &mut self.child;
+        let look = || {
+            let ended = child.try_wait().expect("a child can be asked");
+            async move { ended }
+        };
+        wait::until(within, look, || async move { tail(&log) }).await
+    }
+
+    /// The end of what it said.
+    pub fn said(&self) -> String {
+        tail(&self.log)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It may have ended long ago.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("--- {}\n{}", self.log.display(), self.said());
+        }
+    }
+}
+
+fn tail(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+}
