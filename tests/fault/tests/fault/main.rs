@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+mod again;
 mod disk;
 mod kill;
 mod race;
 mod replay;
+mod run;
 mod server;
 mod upstream;
 mod zombie;
