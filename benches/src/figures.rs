@@ -35,6 +35,14 @@ pub(crate) struct Size {
     pub(crate) held: (Duration, Duration),
     /// Bytes of the file whose ingest is watched.
     pub(crate) watched: u64,
+    /// Lines of a whole `windrow run`, and how often it is measured.
+    pub(crate) run: (u64, usize),
+    /// How long an idle worker is watched.
+    pub(crate) idle: Duration,
+    /// Batches that are closed one after the other.
+    pub(crate) closed: usize,
+    /// Lines of the run whose memory is watched.
+    pub(crate) worked: u64,
 }
 
 /// Creating a batch: the large file against a small one.
@@ -263,5 +271,6 @@ pub(crate) fn memory(store: &'static str, database: &str, size: Size) -> Result<
         ratio: peak / 128.0,
         bar: Bar::AtMost(1.0),
         samples: 1,
+        detail: None,
     })
 }

@@ -47,7 +47,8 @@ impl PostgresBed {
     }
 }
 
-async fn client(url: &str) -> Result<Client> {
+/// A session of its own.
+pub(crate) async fn client(url: &str) -> Result<Client> {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.context("connecting")?;
     tokio::spawn(connection);
     Ok(client)

@@ -26,6 +26,8 @@ pub(crate) struct Figure {
     pub(crate) ratio: f64,
     pub(crate) bar: Bar,
     pub(crate) samples: usize,
+    /// More about it, for people.
+    pub(crate) detail: Option<String>,
 }
 
 impl Figure {
@@ -46,6 +48,7 @@ impl Figure {
             ratio: this.as_secs_f64() / that.as_secs_f64(),
             bar: Bar::AtMost(at_most),
             samples: these.len(),
+            detail: None,
         }
     }
 
@@ -68,6 +71,7 @@ impl Figure {
             ratio: this / that,
             bar: Bar::AtLeast(at_least),
             samples: these.len(),
+            detail: None,
         }
     }
 
@@ -82,6 +86,14 @@ impl Figure {
 fn median(samples: &mut [Duration]) -> Duration {
     samples.sort_unstable();
     samples[samples.len() / 2]
+}
+
+/// The sample that a share of all (sorted) is not above.
+pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "counts of a bench")]
+    let rank = (sorted.len() as f64 * share).ceil();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the list")]
+    sorted[(rank as usize).clamp(1, sorted.len()) - 1]
 }
 
 /// One line of the table.
@@ -101,6 +113,9 @@ pub(crate) fn print(figure: &Figure) {
         figure.samples,
         if figure.holds() { "holds" } else { "MISSED" }
     );
+    if let Some(detail) = &figure.detail {
+        println!("  {detail}");
+    }
 }
 
 /// The head of the table.

@@ -23,8 +23,8 @@ pub(crate) struct Args {
     /// of which the tests have compiled already
     #[arg(long)]
     small: bool,
-    /// Only figures whose name begins so: drain, ingest, create, claim, crowd, status, snapshot,
-    /// memory
+    /// Only figures whose name begins so: drain, ingest, create, claim, crowd, status, closing,
+    /// snapshot, memory, run, worker, idle
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// Only this store; `sqlite` needs no server
@@ -41,6 +41,9 @@ pub(crate) struct Args {
     dry_run: bool,
 }
 
+/// The figures that start the `windrow` program.
+const NEEDS_PROGRAM: [&str; 3] = ["run", "worker", "idle"];
+
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Store {
     Postgres,
@@ -52,15 +55,29 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if needs_server && args.postgres_bin.is_none() && programs::postgres_folder().is_none() {
         install(&[Program::Postgres], args.dry_run)?;
     }
+    if !args.small && needs_program(args, "run") && !shell::has("wrk") {
+        // Its figure is only printed beside ours.
+        if let Err(error) = install(&[Program::Wrk], args.dry_run) {
+            shell::say(&format!("going on without wrk: {error}"));
+        }
+    }
     let json = absolute(args.json.clone().unwrap_or_else(|| shell::target().join("bench.json")))?;
-    let mut command = shell::cargo(cargo_args(args, &json));
+    let program = NEEDS_PROGRAM.iter().any(|figure| needs_program(args, figure));
+    let mut build = shell::cargo(build_args(args));
+    let mut command = shell::cargo(cargo_args(args, &json, program));
     if args.dry_run {
+        if program {
+            shell::say(&format!("would run: {}", shell::typed(&build)));
+        }
         shell::say(&format!("would run: {}", shell::typed(&command)));
         return Ok(ExitCode::SUCCESS);
     }
     // Before an hour of measuring, not after it.
     let folder = json.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(folder).context("no folder for the JSON file")?;
+    if program && !shell::succeeds(&mut build)? {
+        return Ok(ExitCode::FAILURE);
+    }
     let cluster = needs_server.then(|| start(args, &mut command)).transpose()?;
     let code = shell::guarded(&mut command)?;
     if cluster.is_some() {
@@ -72,8 +89,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 fn start(args: &Args, command: &mut Command) -> Result<Cluster> {
     let programs = args.postgres_bin.clone();
-    let options = Options { durable: true, programs, ..Options::default() };
-    let cluster = Cluster::start(&options).context("no PostgreSQL to measure")?;
+    let bare = Options { durable: true, programs, ..Options::default() };
+    // Loaded, but off where the bench does not turn it on.
+    let counting =
+        [("shared_preload_libraries", "pg_stat_statements"), ("pg_stat_statements.track", "none")];
+    let settings = counting.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let cluster = Cluster::start(&Options { settings, ..bare.clone() });
+    // Some systems have it in a package of its own.
+    let cluster = cluster.or_else(|_| Cluster::start(&bare)).context("no PostgreSQL to measure")?;
     // What the bench writes goes with the cluster, also when we are killed.
     let scratch = cluster.folder().join("scratch");
     fs::create_dir(&scratch).context("could not make a folder for the bench")?;
@@ -83,7 +106,18 @@ fn start(args: &Args, command: &mut Command) -> Result<Cluster> {
     Ok(cluster)
 }
 
-fn cargo_args(args: &Args, json: &Path) -> Vec<String> {
+/// Whether a figure of whole commands is asked for.
+fn needs_program(args: &Args, figure: &str) -> bool {
+    args.only.as_deref().is_none_or(|only| figure.contains(only))
+}
+
+/// The program is built as the bench is, or their speeds could not be compared.
+fn build_args(args: &Args) -> Vec<&'static str> {
+    let profile = (!args.small).then_some("--release");
+    ["build"].into_iter().chain(profile).chain(["--package", "windrow-cli"]).collect()
+}
+
+fn cargo_args(args: &Args, json: &Path, program: bool) -> Vec<String> {
     let mut words = vec!["run"];
     if !args.small {
         words.push("--release");
@@ -103,6 +137,12 @@ fn cargo_args(args: &Args, json: &Path) -> Vec<String> {
         words.extend(["--only", &only]);
     }
     words.extend(["--json", &json]);
+    let folder = shell::target().join(if args.small { "debug" } else { "release" });
+    let windrow = folder.join("windrow");
+    let windrow = windrow.to_string_lossy();
+    if program {
+        words.extend(["--windrow", &windrow]);
+    }
     words.into_iter().map(str::to_owned).collect()
 }
 
@@ -119,7 +159,7 @@ mod tests {
 
     fn typed(words: &[&str]) -> String {
         let line = Line::parse_from(std::iter::once("bench").chain(words.iter().copied()));
-        cargo_args(&line.args, Path::new("/j")).join("|")
+        cargo_args(&line.args, Path::new("/j"), false).join("|")
     }
 
     #[test]
@@ -127,6 +167,17 @@ mod tests {
         assert_eq!(typed(&[]), "run|--release|--package|windrow-bench|--|run|--json|/j");
         let small = "run|--package|windrow-bench|--|run|--size|small|--json|/j";
         assert_eq!(typed(&["--small"]), small);
+    }
+
+    #[test]
+    fn the_program_is_built_as_the_bench_is_and_only_when_it_is_measured() {
+        let line = |words: &[&str]| {
+            Line::parse_from(std::iter::once("bench").chain(words.iter().copied())).args
+        };
+        assert_eq!(build_args(&line(&[])).join(" "), "build --release --package windrow-cli");
+        assert_eq!(build_args(&line(&["--small"])).join(" "), "build --package windrow-cli");
+        assert!(needs_program(&line(&["--only", "run"]), "run"));
+        assert!(!needs_program(&line(&["--only", "drain"]), "run"));
     }
 
     #[test]

@@ -11,9 +11,11 @@ use crate::shell;
 pub(crate) enum Program {
     Postgres,
     Pgbouncer,
+    /// A load generator, whose figure the bench prints beside its own.
+    Wrk,
 }
 
-/// A package manager: how it is called, and what it calls the two programs.
+/// A package manager: how it is called, and what it calls the servers.
 struct Installer {
     program: &'static str,
     before: &'static [&'static str],
@@ -89,6 +91,7 @@ fn plan(
     let packages = missing.iter().map(|program| match program {
         Program::Postgres => manager.postgres,
         Program::Pgbouncer => manager.pgbouncer,
+        Program::Wrk => "wrk",
     });
     let install: Vec<&str> = manager.install.iter().copied().chain(packages).collect();
     let lines = [manager.before.to_vec(), install].into_iter().filter(|args| !args.is_empty());
@@ -103,6 +106,7 @@ fn names(missing: &[Program]) -> String {
     let words = missing.iter().map(|program| match program {
         Program::Postgres => "PostgreSQL's server programs",
         Program::Pgbouncer => "pgbouncer",
+        Program::Wrk => "wrk",
     });
     words.collect::<Vec<_>>().join(" and ")
 }
