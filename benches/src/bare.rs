@@ -64,13 +64,17 @@ pub(crate) async fn send(to: &str, concurrency: usize, file: &Path) -> Result<()
     Ok(())
 }
 
-/// Built as the engine builds its own.
+/// Built as the engine builds its own for plain HTTP.
 fn client(concurrency: usize) -> Result<reqwest::Client> {
     let client = reqwest::Client::builder()
-        .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        .no_proxy()
+        .tcp_nodelay(true)
+        .tcp_keepalive(Duration::from_secs(30))
         .connect_timeout(Duration::from_secs(10))
         .pool_max_idle_per_host(concurrency)
-        .tcp_nodelay(true);
+        .retry(reqwest::retry::never().max_retries_per_request(0))
+        .tls_certs_only([]);
     Ok(client.build()?)
 }
