@@ -124,6 +124,11 @@ impl Sweeper {
                 break;
             }
         }
+        // Outputs lose their batch by retention. Without it nothing is deleted on a guess: the storage
+        // may hold outputs of another database.
+        if self.options.retention.closed_batch_secs.is_none() {
+            return Ok(removed);
+        }
         match self.finaliser.remove_orphans(rows).await {
             Ok(outputs) => removed += outputs,
             Err(error) => tracing::warn!(error = %causes(&error), "old outputs were left"),
