@@ -126,11 +126,12 @@ async fn a_refusal_counts_although_its_body_does_not_come() {
 
 #[tokio::test]
 async fn http2_meets_the_same_troubles() {
-    let http2 = |it: &mut crate::Settings| {
+    let http2 = |it: &mut crate::Settings| it.http = Http::Http2;
+    let hasty = |it: &mut crate::Settings| {
         it.http = Http::Http2;
-        it.first_byte_ms_max = 200;
+        it.first_byte_ms_max = 50;
     };
-    assert_failed(&meet(Act::Hang, http2).await, Class::Timeout, "first_byte_timeout");
+    assert_failed(&meet(Act::Hang, hasty).await, Class::Timeout, "first_byte_timeout");
     assert_failed(&meet(Act::CloseMidBody, http2).await, Class::Network, "body_cut");
     assert_failed(&meet(Act::Reset, http2).await, Class::Network, "connection_lost");
     assert_failed(&meet(Act::error(503, "no"), http2).await, Class::Server, "http_503");
