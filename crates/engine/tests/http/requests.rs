@@ -47,11 +47,13 @@ async fn a_get_without_a_body_sends_none() {
 
 #[tokio::test]
 async fn the_operator_chooses_method_headers_and_key() {
-    let upstream = start(Script::always(Act::error(401, "bad key windrow-engine!"))).await;
+    let key = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(key.path(), "sk-hay-12345\n").unwrap();
+    let upstream = start(Script::always(Act::error(401, "bad key sk-hay-12345!"))).await;
     let tried = executor(&upstream, |it| {
         it.method = Some("PATCH".to_owned());
         it.headers = headers(&[("X-Team", "hay"), ("Content-Type", "application/vnd.x+json")]);
-        it.api_key = Some(KeySource::Env("CARGO_PKG_NAME".to_owned()));
+        it.api_key = Some(KeySource::File(key.path().to_owned()));
         it.api_key_header = "X-Api-Key".to_owned();
         it.api_key_scheme = String::new();
     })
@@ -60,7 +62,7 @@ async fn the_operator_chooses_method_headers_and_key() {
     let seen = &upstream.seen()[0];
     assert_eq!((seen.method.as_str(), seen.header("x-team")), ("PATCH", "hay"));
     assert_eq!(seen.header("content-type"), "application/vnd.x+json");
-    assert_eq!(seen.header("x-api-key"), "windrow-engine");
+    assert_eq!(seen.header("x-api-key"), "sk-hay-12345");
     assert_eq!(failure(&tried).message, "The target answered 401: bad key …!");
 }
 
