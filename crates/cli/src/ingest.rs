@@ -4,12 +4,15 @@ use std::path::PathBuf;
 use std::pin::Pin;
 
 use anyhow::Context as _;
+use serde_json::json;
 use tokio::io::AsyncRead;
 use windrow::engine::ingest::Ingested;
 use windrow::prelude::*;
 
 use crate::clock::Stopwatch;
-use crate::{Ending, Where, text};
+use crate::context::Context;
+use crate::ending::Ending;
+use crate::text;
 
 /// Errors that are shown; all that are kept can be asked for later.
 const ERRORS_SHOWN_MAX: usize = 20;
@@ -19,56 +22,46 @@ const ERRORS_SHOWN_MAX: usize = 20;
 pub(crate) struct Args {
     /// The file; `-` reads standard input
     file: PathBuf,
-    /// Whose it is
-    #[arg(long, default_value = "local", value_parser = owner)]
-    owner: Owner,
     /// What people call it; the file's own name when not given
     #[arg(long)]
     name: Option<String>,
-    #[command(flatten)]
-    place: Where,
 }
 
-fn owner(name: &str) -> Result<Owner, String> {
-    Owner::new(name).map_err(|bad| bad.to_string())
-}
-
-pub(crate) async fn run(args: Args) -> anyhow::Result<Ending> {
-    let database = args.place.database.unwrap_or_default();
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
     let reader = open(&args.file).await?;
-    let store = database.open().await?;
+    let store = context.open().await?;
     let own_name = || args.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let file = NewFile {
         id: FileId::new(),
-        owner: args.owner,
+        owner: context.config.owner.clone(),
         name: args.name.unwrap_or_else(own_name),
         purpose: "batch".to_owned(),
         expires_at: None,
     };
     let started = Stopwatch::start();
     let done =
-        ingest(&*store, reader, file, IngestOptions::default()).await.with_context(|| {
-            format!("could not take {} in; nothing of it is kept", args.file.display())
-        })?;
+        ingest(&*store, reader, file, context.config.bounds.ingest.clone()).await.with_context(
+            || format!("could not take {} in; nothing of it is kept", args.file.display()),
+        )?;
     let took = started.elapsed();
-    match done.errors.is_empty() {
-        true => {
-            let file = &done.file;
-            text::say(&format!(
-                "file {}: {} requests, {} in {} ({} lines/s)",
-                file.id,
-                text::count(file.lines),
-                text::size(file.bytes),
-                text::time(took),
-                text::rate(file.lines, took),
-            ))?;
-            Ok(Ending::Good)
-        }
-        false => {
-            text::say(&faults(&done))?;
-            Ok(Ending::Invalid)
-        }
+    if context.json {
+        let Ingested { file, errors, errors_total } = &done;
+        let value = json!({ "file": file, "errors": errors, "errors_total": errors_total });
+        text::say(&value.to_string())?;
+    } else if done.errors.is_empty() {
+        let file = &done.file;
+        text::say(&format!(
+            "file {}: {} requests, {} in {} ({} lines/s)",
+            file.id,
+            text::count(file.lines),
+            text::size(file.bytes),
+            text::time(took),
+            text::rate(file.lines, took),
+        ))?;
+    } else {
+        text::say(&faults(&done))?;
     }
+    Ok(if done.errors.is_empty() { Ending::Good } else { Ending::Invalid })
 }
 
 async fn open(path: &PathBuf) -> anyhow::Result<Pin<Box<dyn AsyncRead + Send>>> {
@@ -80,7 +73,8 @@ async fn open(path: &PathBuf) -> anyhow::Result<Pin<Box<dyn AsyncRead + Send>>> 
     Ok(Box::pin(file))
 }
 
-fn faults(done: &Ingested) -> String {
+/// What is wrong with a file, line by line.
+pub(crate) fn faults(done: &Ingested) -> String {
     let total = text::count(done.errors_total);
     let mut said = format!(
         "file {} does not validate: {total} errors. It is kept with them, and cannot be run.\n",
