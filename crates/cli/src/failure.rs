@@ -7,7 +7,7 @@ use windrow::store::{Error, Kind};
 use crate::ending::Ending;
 
 /// An error that knows its exit code and its remedy.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Told {
     ending: Ending,
     what: String,

@@ -12,6 +12,7 @@ use windrow::prelude::*;
 use crate::clock::Stopwatch;
 use crate::context::Context;
 use crate::ending::Ending;
+use crate::failure::Told;
 use crate::text;
 
 /// Errors that are shown; all that are kept can be asked for later.
@@ -59,7 +60,13 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
             text::rate(file.lines, took),
         ))?;
     } else {
-        text::say(&faults(&done))?;
+        text::say(&format!(
+            "file {} does not validate: {} errors. It is kept with them, and cannot be run.\n{}What to \
+             do: correct these lines and take the file in again.",
+            done.file.id,
+            text::count(done.errors_total),
+            faults(&done)
+        ))?;
     }
     Ok(if done.errors.is_empty() { Ending::Good } else { Ending::Invalid })
 }
@@ -73,20 +80,26 @@ async fn open(path: &PathBuf) -> anyhow::Result<Pin<Box<dyn AsyncRead + Send>>> 
     Ok(Box::pin(file))
 }
 
-/// What is wrong with a file, line by line.
-pub(crate) fn faults(done: &Ingested) -> String {
-    let total = text::count(done.errors_total);
-    let mut said = format!(
-        "file {} does not validate: {total} errors. It is kept with them, and cannot be run.\n",
-        done.file.id
+/// A file that cannot be run, with what is wrong with its lines.
+pub(crate) fn invalid(name: &str, done: &Ingested) -> Told {
+    let what = format!(
+        "{name} does not validate: {} errors\n{}",
+        text::count(done.errors_total),
+        faults(done).trim_end()
     );
+    let remedy = "correct these lines and run the same command again; nothing was sent.";
+    Told::new(Ending::Invalid, what, remedy)
+}
+
+/// What is wrong with a file, line by line.
+fn faults(done: &Ingested) -> String {
+    let mut said = String::new();
     for error in done.errors.iter().take(ERRORS_SHOWN_MAX) {
         let line = error.line.map_or(String::new(), |line| format!("line {line}: "));
-        said.push_str(&format!("  {line}{} [{}]\n", error.message, error.code));
+        said.push_str(&format!("  {line}{} [{}]\n", text::one_line(&error.message), error.code));
     }
     if done.errors.len() > ERRORS_SHOWN_MAX {
         said.push_str("  …\n");
     }
-    said.push_str("What to do: correct these lines and take the file in again.");
     said
 }

@@ -10,18 +10,27 @@ mod completions;
 mod config;
 mod context;
 mod database;
+mod demo;
 mod doctor;
+mod drive;
 mod ending;
 mod failure;
 mod ingest;
+mod log;
 mod migrate;
+mod outputs;
 mod pick;
+mod place;
 mod progress;
+mod results;
 mod retry;
+mod run;
 mod steer;
 mod table;
 mod text;
+mod upstream;
 mod watch;
+mod work;
 
 use std::process::ExitCode;
 
@@ -48,6 +57,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Runs every line of a JSONL file against an upstream and writes the results beside it
+    Run(run::Args),
+    /// Shows the whole engine at work on a built-in upstream in a bad mood
+    Demo(demo::Args),
+    /// Works on every batch until it is stopped; several may share one database
+    Work(work::Args),
     /// Takes a JSONL file of requests in, for workers to run
     Ingest(ingest::Args),
     /// Lists batches, newest first
@@ -64,6 +79,10 @@ enum Command {
     Cancel(steer::Args),
     /// Puts finished lines of a batch back to run again
     Retry(retry::Args),
+    /// Writes the results of a batch
+    Results(results::Args),
+    /// Writes finished lines of a batch as a table
+    Export(results::ExportArgs),
     /// Shows the tries of one line that failed and were repeated
     Attempts(batches::AttemptsArgs),
     /// Brings a database's schema up to date
@@ -80,7 +99,7 @@ enum Command {
 async fn main() -> ExitCode {
     let Cli { command, flags } = Cli::parse();
     let json = flags.json;
-    match Box::pin(run(command, &flags)).await {
+    match Box::pin(start(command, &flags)).await {
         Ok(ending) => ending.into(),
         Err(error) => {
             match json {
@@ -92,13 +111,18 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(command: Command, flags: &Flags) -> anyhow::Result<Ending> {
+async fn start(command: Command, flags: &Flags) -> anyhow::Result<Ending> {
     if let Command::Completions(args) = command {
         return completions::run(args);
     }
     let config = Config::load(flags, &std::env::vars().collect())?;
     let context = Context { config, json: flags.json };
     match command {
+        Command::Run(args) => Box::pin(run::run(&context, args)).await,
+        Command::Demo(args) => Box::pin(demo::run(&context, args)).await,
+        Command::Work(args) => Box::pin(work::run(&context, args)).await,
+        Command::Results(args) => results::run(&context, args).await,
+        Command::Export(args) => results::export(&context, args).await,
         Command::Ingest(args) => ingest::run(&context, args).await,
         Command::Batches(args) => batches::list(&context, args).await,
         Command::Status(args) => batches::status(&context, args).await,

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde::Deserialize;
 use toml::de::DeTable;
+use windrow::engine::execute::http::Upstream;
 
 use super::nearest::nearest;
-use super::upstream::Upstream;
+
 use super::{TEXTS, keys};
 use crate::ending::Ending;
 use crate::failure::Told;

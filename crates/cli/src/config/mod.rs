@@ -7,7 +7,6 @@ mod file;
 mod keys;
 mod nearest;
 mod show;
-mod upstream;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,7 +16,7 @@ use windrow::prelude::Owner;
 
 pub(crate) use keys::{Bounds, KEYS};
 pub(crate) use show::{Args as ShowArgs, run as show};
-pub(crate) use upstream::Upstream;
+use windrow::engine::execute::http::Upstream;
 
 use crate::database::Database;
 use crate::ending::Ending;

@@ -1,0 +1,139 @@
+//! `windrow demo`: the whole engine on one screen.
+//!
+//! A file is made and taken in, a batch created over it, and the real engine drives it with the real
+//! HTTP client against a built-in upstream that is as moody as one on the internet. Then every line's
+//! place is checked against the rows, and every result against the outputs.
+
+mod echo;
+mod input;
+mod report;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use windrow::domain::retry::Policy;
+use windrow::engine::Options;
+use windrow::engine::execute::http::{Config as HttpConfig, HttpExecutor, Upstream};
+use windrow::engine::storage::Storage;
+use windrow::prelude::*;
+
+use crate::clock::Stopwatch;
+use crate::config::Origin;
+use crate::context::Context;
+use crate::database::Database;
+use crate::drive::{Drive, Why};
+use crate::ending::Ending;
+use crate::progress::{Screen, Style};
+use crate::text;
+use echo::Echo;
+
+/// The upstream hangs now and then; this is how long anybody waits for it.
+const FIRST_BYTE_MS_MAX: u64 = 700;
+/// Short waits between tries, so that the demo is over before a coffee is.
+const BACKOFF_MS_MIN: u64 = 50;
+
+/// Makes a file and runs it through the whole engine against a built-in upstream that fails,
+/// throttles and hangs now and then.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How many lines to make
+    #[arg(long, default_value_t = 3_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    lines: u64,
+    /// Most requests in flight
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    concurrency: u32,
+}
+
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
+    let folder = tempfile::tempdir().context("could not make a temporary folder")?;
+    let database = match context.config.origin("database") {
+        Origin::Default => Database::File(folder.path().join("demo.db")),
+        Origin::File { .. } | Origin::Environment(_) | Origin::Flag => {
+            context.config.database.clone()
+        }
+    };
+    let mut screen = Screen::new(Style::of(context.json, false), "demo");
+    let echo = Echo::start().await.context("could not listen on 127.0.0.1")?;
+    if !context.json {
+        let lines = text::count(args.lines);
+        text::say(&format!(
+            "Windrow demo: {lines} requests to {}, a built-in upstream in a bad mood.\n",
+            echo.url()
+        ))?;
+    }
+    let store = database.open().await?;
+    let storage = Storage::local(folder.path().join("outputs"))?;
+
+    let started = Stopwatch::start();
+    let batch = batch(context, &*store, args.lines).await?;
+    let taken_in = started.elapsed();
+    let drive = Drive {
+        store: store.clone(),
+        storage: storage.clone(),
+        executor: executor(&echo, args.concurrency)?,
+        options: options(context),
+        service: "windrow demo",
+        batch,
+        give_up_after: Duration::from_secs(60),
+    };
+    let id = drive.batch.id;
+    let driven = drive.run(&mut screen).await?;
+    if driven.why != Why::Closed {
+        bail!("the demo was stopped before its end");
+    }
+    let batch = store.batch(&context.scope(), id).await?;
+    let found = report::Found {
+        moods: echo.moods(),
+        taken_in,
+        driven,
+        outputs: report::Outputs::read(&storage, &batch).await?,
+        contradiction: store.audit(id).await?.check().err(),
+        batch,
+    };
+    context.tell(&found.value(), || found.text())?;
+    Ok(if found.is_sound() { Ending::Good } else { Ending::Contradiction })
+}
+
+/// Makes the file and a batch over it.
+async fn batch(context: &Context, store: &dyn Store, lines: u64) -> anyhow::Result<Batch> {
+    let owner = context.config.owner.clone();
+    let file = NewFile {
+        id: FileId::new(),
+        owner: owner.clone(),
+        name: "demo.jsonl".to_owned(),
+        purpose: "batch".to_owned(),
+        expires_at: None,
+    };
+    let options = context.config.bounds.ingest.clone();
+    let done = ingest(store, input::Lines::new(lines), file, options).await?;
+    if let Some(error) = done.errors.first() {
+        bail!("the demo's own file does not validate: {}", error.message);
+    }
+    let batch = NewBatch {
+        id: BatchId::new(),
+        file: done.file.id,
+        owner,
+        endpoint: input::ENDPOINT.to_owned(),
+        window_secs: None,
+        priority: 0,
+        job_type: Some("demo".to_owned()),
+        source_address: None,
+        metadata: Default::default(),
+        idempotency_key: None,
+    };
+    Ok(store.create_batch(batch).await?)
+}
+
+fn executor(echo: &Echo, concurrency: u32) -> anyhow::Result<HttpExecutor> {
+    let mut upstream = Upstream::new(echo.url());
+    upstream.concurrency_max = concurrency;
+    upstream.concurrency_start = concurrency.min(upstream.concurrency_start);
+    upstream.first_byte_ms_max = FIRST_BYTE_MS_MAX;
+    Ok(HttpExecutor::new(HttpConfig { upstreams: Vec::new(), default: Some(upstream) })?)
+}
+
+fn options(context: &Context) -> Options {
+    let options = context.config.bounds.engine.clone();
+    let retry = Policy { backoff_ms_min: BACKOFF_MS_MIN, ..options.retry.clone() };
+    Options { retry, ..options }
+}
