@@ -166,10 +166,16 @@ const TIB: u64 = 1 << 40;
 
 /// All of them, in the order in which people read them.
 pub(crate) const KEYS: &[Key] = &[
+    key!("ingest_min_rows", true, whole 1..=65_536, ingest.rows_min,
+        "fewest rows of one transaction while a file comes in, and how many it starts with"),
     key!("ingest_max_rows", true, whole 1..=65_536, ingest.chunk_lines_max,
         "most rows of one transaction while a file comes in"),
     key!("ingest_max_batch_bytes", true, whole 1..=8 << 20, ingest.chunk_bytes_max,
         "most bytes of one transaction while a file comes in"),
+    key!("db_p50_ms", true, whole 1..=HOUR_MS, ingest.db_p50_ms,
+        "transactions of an ingest grow until they take this long"),
+    key!("db_p95_ms", true, whole 1..=HOUR_MS, ingest.db_p95_ms,
+        "transactions of an ingest that take longer shrink"),
     key!("worker_target_slice_ms", true, whole 1..=HOUR_MS, engine.slice.slice_ms,
         "how long the lines of one claim should take"),
     key!("claim_min", true, whole 1..=CLAIM_MAX, engine.slice.claim_min,

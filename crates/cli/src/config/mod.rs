@@ -206,11 +206,11 @@ impl Layers<'_> {
         let set = || self.flags.set.iter().rev().find(|(key, _)| key == name);
         let flag = flag.or_else(|| set().map(|(_, value)| value.clone()));
         flag.map(|value| (value, Origin::Flag))
-            .or_else(|| self.from_environment(name))
-            .or_else(|| self.from_file(name))
+            .or_else(|| self.in_environment(name))
+            .or_else(|| self.in_file(name))
     }
 
-    fn from_environment(&self, name: &str) -> Option<Sourced> {
+    fn in_environment(&self, name: &str) -> Option<Sourced> {
         let upper = name.to_uppercase();
         let own = match name {
             "database" => "WINDROW_DATABASE_URL".to_owned(),
@@ -225,7 +225,7 @@ impl Layers<'_> {
         })
     }
 
-    fn from_file(&self, name: &str) -> Option<Sourced> {
+    fn in_file(&self, name: &str) -> Option<Sourced> {
         let entry = self.file.entries.get(name)?;
         let value = match name {
             "data" | "database" | "storage" => self.beside_file(&entry.value),
