@@ -173,11 +173,11 @@ impl Watch {
         let (progress, counts) = (self.handle.progress(), self.batch.counts);
         // Others may work on it too: whichever knows more is right.
         let done = counts.finished().max(self.before + progress.finished).min(counts.total);
-        let limit = progress.targets.iter().map(|target| u64::from(target.limit)).sum();
+        let limit: u64 = progress.targets.iter().map(|target| u64::from(target.limit)).sum();
         View {
             done,
             total: counts.total,
-            in_flight: Some((progress.in_flight, limit)),
+            in_flight: Some((progress.in_flight, limit.max(progress.in_flight))),
             retries: progress.retries,
             failed: counts.failed + counts.not_found,
             note: self.note(progress.trouble),

@@ -8,6 +8,7 @@ use serde_json::json;
 use tokio::io::AsyncRead;
 use windrow::engine::ingest::Ingested;
 use windrow::prelude::*;
+use windrow::store::ingest::File;
 
 use crate::clock::Stopwatch;
 use crate::context::Context;
@@ -26,6 +27,9 @@ pub(crate) struct Args {
     /// What people call it; the file's own name when not given
     #[arg(long)]
     name: Option<String>,
+    /// Makes a batch over it, for `windrow work` to run
+    #[arg(long)]
+    batch: bool,
 }
 
 pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
@@ -45,9 +49,15 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
             || format!("could not take {} in; nothing of it is kept", args.file.display()),
         )?;
     let took = started.elapsed();
+    let batch = match args.batch && done.errors.is_empty() {
+        true => Some(store.create_batch(over(&done.file)).await?),
+        false => None,
+    };
     if context.json {
         let Ingested { file, errors, errors_total } = &done;
-        let value = json!({ "file": file, "errors": errors, "errors_total": errors_total });
+        let value = json!({
+            "file": file, "errors": errors, "errors_total": errors_total, "batch": batch,
+        });
         text::say(&value.to_string())?;
     } else if done.errors.is_empty() {
         let file = &done.file;
@@ -59,6 +69,9 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
             text::time(took),
             text::rate(file.lines, took),
         ))?;
+        if let Some(batch) = batch {
+            text::say(&format!("batch {}: windrow work runs it", batch.id))?;
+        }
     } else {
         text::say(&format!(
             "file {} does not validate: {} errors. It is kept with them, and cannot be run.\n{}What to \
@@ -69,6 +82,22 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
         ))?;
     }
     Ok(if done.errors.is_empty() { Ending::Good } else { Ending::Invalid })
+}
+
+/// A batch over the whole file.
+fn over(file: &File) -> NewBatch {
+    NewBatch {
+        id: BatchId::new(),
+        file: file.id,
+        owner: file.owner.clone(),
+        endpoint: "/".to_owned(),
+        window_secs: None,
+        priority: 0,
+        job_type: Some("ingest".to_owned()),
+        source_address: None,
+        metadata: [("path".to_owned(), file.name.clone())].into(),
+        idempotency_key: None,
+    }
 }
 
 async fn open(path: &PathBuf) -> anyhow::Result<Pin<Box<dyn AsyncRead + Send>>> {

@@ -266,6 +266,15 @@ mod tests {
     }
 
     #[test]
+    fn every_key_is_documented() {
+        let page = include_str!("../../../../docs/configuration.md");
+        let names = KEYS.iter().map(|key| key.name).chain(super::super::TEXTS.iter().copied());
+        for name in names {
+            assert!(page.contains(&format!("| `{name}` |")), "{name}");
+        }
+    }
+
+    #[test]
     fn names_are_unique() {
         let mut names: Vec<_> = KEYS.iter().map(|key| key.name).collect();
         names.sort_unstable();

@@ -105,17 +105,17 @@ fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Of every thousand lines: thirty stumble, twenty are throttled, four hang, eight are cut off, five
-/// are unknown and three are refused.
+/// Of every thousand lines: twelve stumble, four are throttled, two hang, four are cut off, five are
+/// unknown and three are refused.
 fn mood(line: u64, times: u32) -> Mood {
     let first = times == 1;
     match line % 1000 {
-        of if of % 250 == 42 && first => Mood::Hangs,
-        of if of % 125 == 99 && first => Mood::HangsUp,
+        of if of % 500 == 42 && first => Mood::Hangs,
+        of if of % 250 == 99 && first => Mood::HangsUp,
+        of if of % 250 == 13 && first => Mood::Throttles,
         of if of % 200 == 66 => Mood::NeverHeard,
         150 | 450 | 750 => Mood::Refuses,
-        of if of % 50 == 13 && first => Mood::Throttles,
-        of if of % 33 == 7 && first => Mood::Stumbles,
+        of if of % 80 == 7 && first => Mood::Stumbles,
         _ => Mood::Kind,
     }
 }
@@ -141,11 +141,12 @@ async fn answer(
         Mood::Stumbles => error(StatusCode::INTERNAL_SERVER_ERROR, "The echo is out of breath."),
         Mood::Throttles => {
             let mut response = error(StatusCode::TOO_MANY_REQUESTS, "One at a time, please.");
-            let wait = match line.is_multiple_of(3) {
-                true => (RETRY_AFTER, HeaderValue::from_static("1")),
-                false => {
+            // Who asks for a whole second makes everybody wait that long: once is enough to see it.
+            let wait = match line {
+                13 => (RETRY_AFTER, HeaderValue::from_static("1")),
+                _ => {
                     let name = HeaderName::from_static("retry-after-ms");
-                    (name, HeaderValue::from_static("200"))
+                    (name, HeaderValue::from_static("100"))
                 }
             };
             response.headers_mut().insert(wait.0, wait.1);

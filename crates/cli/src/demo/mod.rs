@@ -29,6 +29,8 @@ use echo::Echo;
 
 /// The upstream hangs now and then; this is how long anybody waits for it.
 const FIRST_BYTE_MS_MAX: u64 = 700;
+/// So many may always be in flight: the upstream is grumpy, not weak.
+const CONCURRENCY_MIN: u32 = 16;
 /// Short waits between tries, so that the demo is over before a coffee is.
 const BACKOFF_MS_MIN: u64 = 50;
 
@@ -127,7 +129,8 @@ async fn batch(context: &Context, store: &dyn Store, lines: u64) -> anyhow::Resu
 fn executor(echo: &Echo, concurrency: u32) -> anyhow::Result<HttpExecutor> {
     let mut upstream = Upstream::new(echo.url());
     upstream.concurrency_max = concurrency;
-    upstream.concurrency_start = concurrency.min(upstream.concurrency_start);
+    upstream.concurrency_min = concurrency.min(CONCURRENCY_MIN);
+    upstream.concurrency_start = concurrency.min(2 * CONCURRENCY_MIN);
     upstream.first_byte_ms_max = FIRST_BYTE_MS_MAX;
     Ok(HttpExecutor::new(HttpConfig { upstreams: Vec::new(), default: Some(upstream) })?)
 }

@@ -53,7 +53,7 @@ pub(crate) struct View {
     pub(crate) retries: u64,
     /// Lines that did not complete.
     pub(crate) failed: u64,
-    /// The reasons that this process saw, by code.
+    /// Why tries failed in this process, by code.
     pub(crate) reasons: BTreeMap<String, u64>,
     /// What keeps it from going on.
     pub(crate) note: Option<String>,
@@ -147,9 +147,10 @@ impl Screen {
         if view.retries > 0 {
             parts.push(format!("{} retries", text::count(view.retries)));
         }
-        if view.failed > 0 || !view.reasons.is_empty() {
-            parts.push(format!("{} failed{}", text::count(view.failed), reasons(&view.reasons)));
+        if view.failed > 0 {
+            parts.push(format!("{} failed", text::count(view.failed)));
         }
+        parts.extend(reasons(&view.reasons));
         parts.extend(view.note.clone());
         parts.join(" · ")
     }
@@ -174,18 +175,15 @@ impl Screen {
     }
 }
 
-/// The most frequent reasons.
-fn reasons(all: &BTreeMap<String, u64>) -> String {
-    if all.is_empty() {
-        return String::new();
-    }
+/// The most frequent reasons for which tries failed.
+fn reasons(all: &BTreeMap<String, u64>) -> Option<String> {
     let mut sorted: Vec<_> = all.iter().collect();
     sorted.sort_by_key(|(_, number)| std::cmp::Reverse(**number));
     let more = if sorted.len() > REASONS_SHOWN_MAX { ", …" } else { "" };
     let words = sorted.iter().take(REASONS_SHOWN_MAX);
     let words: Vec<_> =
         words.map(|(code, number)| format!("{code} {}", text::count(**number))).collect();
-    format!(" ({}{more})", words.join(", "))
+    (!words.is_empty()).then(|| format!("{}{more}", words.join(", ")))
 }
 
 /// A line on standard error. A reader that went away is no reason to stop.
@@ -216,7 +214,7 @@ mod tests {
         screen.rate.add(Duration::ZERO, 0);
         screen.rate.add(Duration::from_secs(2), 1200);
         let said = "1,200/5,000 (24%) · 600/s · 6 s left · 8/64 in flight · 15 retries · \
-                    1 failed (http_429 12, http_500 3)";
+                    1 failed · http_429 12, http_500 3";
         assert_eq!(screen.sentence(&view()), said);
         let object: serde_json::Value = serde_json::from_str(&screen.object(&view())).unwrap();
         assert_eq!((&object["done"], &object["left_secs"]), (&json!(1200), &json!(6)));
