@@ -2,8 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
-
 /// How long something takes, for people.
 pub(crate) struct Stopwatch(Instant);
 
@@ -16,12 +14,6 @@ impl Stopwatch {
     pub(crate) fn elapsed(&self) -> Duration {
         self.0.elapsed()
     }
-}
-
-/// Now, as this machine has it: when a target that failed may be tried again.
-#[expect(clippy::disallowed_methods, reason = "the store's own clock decides who owns a lease")]
-pub(crate) fn now() -> Timestamp {
-    Timestamp::now()
 }
 
 /// Waits.

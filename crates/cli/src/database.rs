@@ -1,16 +1,16 @@
 //! Which database: a path is SQLite, a `postgres://` URL is PostgreSQL.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use windrow::store::Store;
 use windrow::{postgres, sqlite};
 
-/// The SQLite file that commands use when nothing is said.
-const FILE: &str = "windrow.db";
+use crate::ending::Ending;
+use crate::failure::Told;
 
 /// Where a database is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,12 +18,6 @@ pub(crate) enum Database {
     Memory,
     File(PathBuf),
     Postgres(String),
-}
-
-impl Default for Database {
-    fn default() -> Self {
-        Self::File(FILE.into())
-    }
 }
 
 impl FromStr for Database {
@@ -62,8 +56,29 @@ impl fmt::Display for Database {
 }
 
 impl Database {
+    /// As `--database` takes it. Holds a password if the URL has one.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Memory => ":memory:".to_owned(),
+            Self::File(path) => path.display().to_string(),
+            Self::Postgres(url) => url.clone(),
+        }
+    }
+
+    /// Whether opening it would find something, as far as that is known without opening it.
+    pub(crate) fn may_exist(&self) -> bool {
+        match self {
+            Self::Memory => false,
+            Self::File(path) => path.exists(),
+            Self::Postgres(_) => true,
+        }
+    }
+
     /// Opens it and brings its schema up to date; an SQLite file is made when it is not there.
     pub(crate) async fn open(&self) -> anyhow::Result<Arc<dyn Store>> {
+        if let Self::File(path) = self {
+            make_folder(path.parent())?;
+        }
         let opened: anyhow::Result<Arc<dyn Store>> = match self {
             Self::Memory => open_sqlite(sqlite::Options::default()).await,
             Self::File(path) => open_sqlite(sqlite::Options::file(path)).await,
@@ -77,10 +92,26 @@ impl Database {
         if let Self::File(path) = self
             && !path.exists()
         {
-            bail!("there is no database at {}; give its path with --database", path.display());
+            let what = format!("there is no database at {}", path.display());
+            let remedy = "give its path with --database, or its folder with --data; `windrow run` and \
+                          `windrow ingest` make one.";
+            return Err(Told::new(Ending::Failed, what, remedy).into());
         }
         self.open().await
     }
+}
+
+/// Makes a folder that only its user may look into: requests and answers are nobody else's.
+pub(crate) fn make_folder(folder: Option<&Path>) -> anyhow::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.with_context(|| {
+        let what = format!("could not make the folder {}", folder.display());
+        Told::new(Ending::Failed, what, "name a folder that can be written to with --data.")
+    })
 }
 
 async fn open_sqlite(options: sqlite::Options) -> anyhow::Result<Arc<dyn Store>> {

@@ -1,10 +1,13 @@
 //! `windrow doctor`: reads every batch's rows and checks that they tell one story.
 
+use serde_json::json;
 use windrow::prelude::*;
 use windrow::store::Kind;
 use windrow::store::inspect::{BatchesQuery, PAGE_MAX};
 
-use crate::{Ending, Where, text};
+use crate::context::Context;
+use crate::ending::Ending;
+use crate::text;
 
 /// Audits every batch of a database: each line in exactly one place, all counts as the rows say.
 #[derive(Debug, clap::Args)]
@@ -12,13 +15,11 @@ pub(crate) struct Args {
     /// Name every batch, not only those in trouble
     #[arg(long, short)]
     verbose: bool,
-    #[command(flatten)]
-    place: Where,
 }
 
-pub(crate) async fn run(args: Args) -> anyhow::Result<Ending> {
-    let database = args.place.database.unwrap_or_default();
-    let store = database.open_existing().await?;
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
+    let store = context.open_existing().await?;
+    let mut found = Vec::new();
     let (mut batches, mut lines, mut wrong, mut after) = (0_u64, 0_u64, 0_u64, None);
     loop {
         let query = BatchesQuery { after, limit: PAGE_MAX, ..BatchesQuery::default() };
@@ -33,15 +34,19 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Ending> {
             };
             batches += 1;
             lines += batch.counts.total;
+            let (id, state) = (batch.id, batch.state);
             match judged {
-                Ok(()) if args.verbose => {
+                Ok(()) if args.verbose && !context.json => {
                     let total = text::count(batch.counts.total);
-                    text::say(&format!("ok     {}  {}  {total} lines", batch.id, batch.state))?;
+                    text::say(&format!("ok     {id}  {state}  {total} lines"))?;
                 }
                 Ok(()) => {}
                 Err(sentence) => {
                     wrong += 1;
-                    text::say(&format!("WRONG  {}  {}  {sentence}", batch.id, batch.state))?;
+                    if !context.json {
+                        text::say(&format!("WRONG  {id}  {state}  {sentence}"))?;
+                    }
+                    found.push(json!({ "batch": id, "state": state, "wrong": sentence }));
                 }
             }
         }
@@ -50,15 +55,17 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Ending> {
             break;
         }
     }
-    let looked = format!("{} batches, {} lines", text::count(batches), text::count(lines));
-    if wrong == 0 {
-        text::say(&format!("{looked}: every line is in exactly one place."))?;
-        return Ok(Ending::Good);
-    }
-    let wrong = text::count(wrong);
-    text::say(&format!(
-        "{looked}: {wrong} batches contradict themselves. What to do: keep a copy of the database \
-         and report it with the lines above; the other batches are not touched by it."
-    ))?;
-    Ok(Ending::Contradiction)
+    let value = json!({ "batches": batches, "lines": lines, "wrong": found });
+    context.tell(&value, || {
+        let looked = format!("{} batches, {} lines", text::count(batches), text::count(lines));
+        match wrong {
+            0 => format!("{looked}: every line is in exactly one place."),
+            wrong => format!(
+                "{looked}: {} batches contradict themselves. What to do: keep a copy of the database \
+                 and report it with the lines above; the other batches are not touched by it.",
+                text::count(wrong)
+            ),
+        }
+    })?;
+    Ok(if wrong == 0 { Ending::Good } else { Ending::Contradiction })
 }

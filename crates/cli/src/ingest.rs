@@ -4,12 +4,17 @@ use std::path::PathBuf;
 use std::pin::Pin;
 
 use anyhow::Context as _;
+use serde_json::json;
 use tokio::io::AsyncRead;
 use windrow::engine::ingest::Ingested;
 use windrow::prelude::*;
+use windrow::store::ingest::File;
 
 use crate::clock::Stopwatch;
-use crate::{Ending, Where, text};
+use crate::context::Context;
+use crate::ending::Ending;
+use crate::failure::Told;
+use crate::text;
 
 /// Errors that are shown; all that are kept can be asked for later.
 const ERRORS_SHOWN_MAX: usize = 20;
@@ -19,55 +24,79 @@ const ERRORS_SHOWN_MAX: usize = 20;
 pub(crate) struct Args {
     /// The file; `-` reads standard input
     file: PathBuf,
-    /// Whose it is
-    #[arg(long, default_value = "local", value_parser = owner)]
-    owner: Owner,
     /// What people call it; the file's own name when not given
     #[arg(long)]
     name: Option<String>,
-    #[command(flatten)]
-    place: Where,
+    /// Makes a batch over it, for `windrow work` to run
+    #[arg(long)]
+    batch: bool,
 }
 
-fn owner(name: &str) -> Result<Owner, String> {
-    Owner::new(name).map_err(|bad| bad.to_string())
-}
-
-pub(crate) async fn run(args: Args) -> anyhow::Result<Ending> {
-    let database = args.place.database.unwrap_or_default();
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
     let reader = open(&args.file).await?;
-    let store = database.open().await?;
+    let store = context.open().await?;
     let own_name = || args.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let file = NewFile {
         id: FileId::new(),
-        owner: args.owner,
+        owner: context.config.owner.clone(),
         name: args.name.unwrap_or_else(own_name),
         purpose: "batch".to_owned(),
         expires_at: None,
     };
     let started = Stopwatch::start();
     let done =
-        ingest(&*store, reader, file, IngestOptions::default()).await.with_context(|| {
-            format!("could not take {} in; nothing of it is kept", args.file.display())
-        })?;
+        ingest(&*store, reader, file, context.config.bounds.ingest.clone()).await.with_context(
+            || format!("could not take {} in; nothing of it is kept", args.file.display()),
+        )?;
     let took = started.elapsed();
-    match done.errors.is_empty() {
-        true => {
-            let file = &done.file;
-            text::say(&format!(
-                "file {}: {} requests, {} in {} ({} lines/s)",
-                file.id,
-                text::count(file.lines),
-                text::size(file.bytes),
-                text::time(took),
-                text::rate(file.lines, took),
-            ))?;
-            Ok(Ending::Good)
+    let batch = match args.batch && done.errors.is_empty() {
+        true => Some(store.create_batch(over(&done.file)).await?),
+        false => None,
+    };
+    if context.json {
+        let Ingested { file, errors, errors_total } = &done;
+        let value = json!({
+            "file": file, "errors": errors, "errors_total": errors_total, "batch": batch,
+        });
+        text::say(&value.to_string())?;
+    } else if done.errors.is_empty() {
+        let file = &done.file;
+        text::say(&format!(
+            "file {}: {} requests, {} in {} ({} lines/s)",
+            file.id,
+            text::count(file.lines),
+            text::size(file.bytes),
+            text::time(took),
+            text::rate(file.lines, took),
+        ))?;
+        if let Some(batch) = batch {
+            text::say(&format!("batch {}: windrow work runs it", batch.id))?;
         }
-        false => {
-            text::say(&faults(&done))?;
-            Ok(Ending::Invalid)
-        }
+    } else {
+        text::say(&format!(
+            "file {} does not validate: {} errors. It is kept with them, and cannot be run.\n{}What to \
+             do: correct these lines and take the file in again.",
+            done.file.id,
+            text::count(done.errors_total),
+            faults(&done)
+        ))?;
+    }
+    Ok(if done.errors.is_empty() { Ending::Good } else { Ending::Invalid })
+}
+
+/// A batch over the whole file.
+fn over(file: &File) -> NewBatch {
+    NewBatch {
+        id: BatchId::new(),
+        file: file.id,
+        owner: file.owner.clone(),
+        endpoint: "/".to_owned(),
+        window_secs: None,
+        priority: 0,
+        job_type: Some("ingest".to_owned()),
+        source_address: None,
+        metadata: [("path".to_owned(), file.name.clone())].into(),
+        idempotency_key: None,
     }
 }
 
@@ -80,19 +109,26 @@ async fn open(path: &PathBuf) -> anyhow::Result<Pin<Box<dyn AsyncRead + Send>>> 
     Ok(Box::pin(file))
 }
 
-fn faults(done: &Ingested) -> String {
-    let total = text::count(done.errors_total);
-    let mut said = format!(
-        "file {} does not validate: {total} errors. It is kept with them, and cannot be run.\n",
-        done.file.id
+/// A file that cannot be run, with what is wrong with its lines.
+pub(crate) fn invalid(name: &str, done: &Ingested) -> Told {
+    let what = format!(
+        "{name} does not validate: {} errors\n{}",
+        text::count(done.errors_total),
+        faults(done).trim_end()
     );
+    let remedy = "correct these lines and run the same command again; nothing was sent.";
+    Told::new(Ending::Invalid, what, remedy)
+}
+
+/// What is wrong with a file, line by line.
+fn faults(done: &Ingested) -> String {
+    let mut said = String::new();
     for error in done.errors.iter().take(ERRORS_SHOWN_MAX) {
         let line = error.line.map_or(String::new(), |line| format!("line {line}: "));
-        said.push_str(&format!("  {line}{} [{}]\n", error.message, error.code));
+        said.push_str(&format!("  {line}{} [{}]\n", text::one_line(&error.message), error.code));
     }
     if done.errors.len() > ERRORS_SHOWN_MAX {
         said.push_str("  …\n");
     }
-    said.push_str("What to do: correct these lines and take the file in again.");
     said
 }

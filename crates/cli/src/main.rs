@@ -1,89 +1,141 @@
 //! `windrow`: the one binary, and the only place that picks a backend.
 //!
 //! Holds throughout: an error says what happened, where, and what to do; exit codes are documented
-//! in `--help` and stay.
+//! in `--help` and stay; results and summaries go to standard output, everything else to standard
+//! error.
 
+mod batches;
 mod clock;
+mod completions;
+mod config;
+mod context;
 mod database;
 mod demo;
 mod doctor;
+mod drive;
+mod ending;
 mod failure;
 mod ingest;
+mod log;
+mod migrate;
+mod outputs;
+mod pick;
+mod place;
+mod progress;
+mod results;
+mod retry;
+mod run;
+mod steer;
+mod table;
 mod text;
+mod upstream;
+mod watch;
+mod work;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use database::Database;
+use config::{Config, Flags};
+use context::Context;
+use ending::{EXIT_CODES, Ending};
 
 /// Runs millions of requests from a file; every line ends in exactly one place.
 #[derive(Debug, Parser)]
-#[command(name = "windrow", version, after_help = AFTER_HELP, max_term_width = 100)]
+#[command(
+    name = "windrow",
+    version,
+    after_help = format!("{EXIT_CODES}\n\nTry it: windrow demo"),
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
 struct Cli {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Command,
+    #[command(flatten)]
+    flags: Flags,
 }
-
-const AFTER_HELP: &str = "\
-Exit codes:
-  0  it happened
-  1  it did not: the message says why and what to do
-  2  the command line is wrong
-  3  the file does not validate (it is kept with its errors, and can be read)
-  4  the doctor found a batch whose rows contradict each other
-
-Try it: windrow demo";
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Makes a file, runs it through the whole engine with a built-in echo, and checks the result
+    /// Runs every line of a JSONL file against an upstream and writes the results beside it
+    Run(run::Args),
+    /// Shows the whole engine at work on a built-in upstream in a bad mood
     Demo(demo::Args),
-    /// Takes a JSONL file of requests in
+    /// Works on every batch until it is stopped; several may share one database
+    Work(work::Args),
+    /// Takes a JSONL file of requests in, for workers to run
     Ingest(ingest::Args),
+    /// Lists batches, newest first
+    Batches(batches::ListArgs),
+    /// Shows one batch: its counts and its lanes
+    Status(batches::StatusArgs),
+    /// Follows a batch until it is closed
+    Watch(watch::Args),
+    /// Claims nothing more from a batch until it is resumed
+    Pause(steer::PauseArgs),
+    /// Lets a paused batch go on
+    Resume(steer::Args),
+    /// Stops a batch: what is in flight may finish, the rest never runs
+    Cancel(steer::Args),
+    /// Puts finished lines of a batch back to run again
+    Retry(retry::Args),
+    /// Writes the results of a batch
+    Results(results::Args),
+    /// Writes finished lines of a batch as a table
+    Export(results::ExportArgs),
+    /// Shows the tries of one line that failed and were repeated
+    Attempts(batches::AttemptsArgs),
+    /// Brings a database's schema up to date
+    Migrate(migrate::Args),
     /// Audits every batch of a database: is every line in exactly one place?
     Doctor(doctor::Args),
-}
-
-/// How a command that did not fail ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ending {
-    Good,
-    Invalid,
-    Contradiction,
-}
-
-impl From<Ending> for ExitCode {
-    fn from(ending: Ending) -> Self {
-        match ending {
-            Ending::Good => ExitCode::SUCCESS,
-            Ending::Invalid => ExitCode::from(3),
-            Ending::Contradiction => ExitCode::from(4),
-        }
-    }
-}
-
-/// Where the lines are kept.
-#[derive(Clone, Debug, clap::Args)]
-struct Where {
-    /// An SQLite file, `:memory:`, or postgres://user@host/database
-    #[arg(long, env = "WINDROW_DATABASE_URL", value_name = "PATH|URL", hide_env_values = true)]
-    database: Option<Database>,
+    /// Shows the configuration in force, and where each value came from
+    Config(config::ShowArgs),
+    /// Prints a completion script for a shell
+    Completions(completions::Args),
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let command = Cli::parse().command.unwrap_or_else(|| Command::Demo(demo::Args::default()));
-    let done = match command {
-        Command::Demo(args) => Box::pin(demo::run(args)).await,
-        Command::Ingest(args) => Box::pin(ingest::run(args)).await,
-        Command::Doctor(args) => Box::pin(doctor::run(args)).await,
-    };
-    match done {
+    let Cli { command, flags } = Cli::parse();
+    let json = flags.json;
+    match Box::pin(start(command, &flags)).await {
         Ok(ending) => ending.into(),
         Err(error) => {
-            eprint!("{}", failure::explain(&error));
-            ExitCode::FAILURE
+            match json {
+                true => eprint!("{}", failure::explain_json(&error)),
+                false => eprint!("{}", failure::explain(&error)),
+            }
+            failure::ending(&error).into()
         }
+    }
+}
+
+async fn start(command: Command, flags: &Flags) -> anyhow::Result<Ending> {
+    if let Command::Completions(args) = command {
+        return completions::run(args);
+    }
+    let config = Config::load(flags, &std::env::vars().collect())?;
+    let context = Context { config, json: flags.json };
+    match command {
+        Command::Run(args) => Box::pin(run::run(&context, args)).await,
+        Command::Demo(args) => Box::pin(demo::run(&context, args)).await,
+        Command::Work(args) => Box::pin(work::run(&context, args)).await,
+        Command::Results(args) => results::run(&context, args).await,
+        Command::Export(args) => results::export(&context, args).await,
+        Command::Ingest(args) => ingest::run(&context, args).await,
+        Command::Batches(args) => batches::list(&context, args).await,
+        Command::Status(args) => batches::status(&context, args).await,
+        Command::Watch(args) => watch::run(&context, args).await,
+        Command::Pause(args) => steer::pause(&context, args).await,
+        Command::Resume(args) => steer::resume(&context, args).await,
+        Command::Cancel(args) => steer::cancel(&context, args).await,
+        Command::Retry(args) => retry::run(&context, args).await,
+        Command::Attempts(args) => batches::attempts(&context, args).await,
+        Command::Migrate(args) => migrate::run(&context, args).await,
+        Command::Doctor(args) => doctor::run(&context, args).await,
+        Command::Config(args) => config::show(&context, args),
+        Command::Completions(args) => completions::run(args),
     }
 }
 

@@ -24,6 +24,44 @@ pub(crate) fn time(time: Duration) -> String {
     }
 }
 
+/// Hours, minutes and seconds, for what takes long.
+pub(crate) fn long_time(time: Duration) -> String {
+    match time.as_secs() {
+        secs @ 0..60 => format!("{secs} s"),
+        secs @ 60..3600 => format!("{} min {:02} s", secs / 60, secs % 60),
+        secs => format!("{} h {:02} min", secs / 3600, secs / 60 % 60),
+    }
+}
+
+/// A number of which people want two or three digits.
+pub(crate) fn decimal(number: f64) -> String {
+    match number {
+        small if small < 10.0 => format!("{small:.1}"),
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it is rounded"
+        )]
+        large => count(large.round() as u64),
+    }
+}
+
+/// How much of it is done, rounded down: 100% is all of it.
+pub(crate) fn percent(done: u64, total: u64) -> String {
+    let percent = u128::from(done) * 100 / u128::from(total.max(1));
+    format!("{percent}%")
+}
+
+/// The beginning of an id, enough to name it.
+pub(crate) fn short_id(id: impl std::fmt::Display) -> String {
+    id.to_string().chars().take(8).collect()
+}
+
+/// Without line breaks and other control characters, which could move a terminal's cursor.
+pub(crate) fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
 /// How many a second.
 pub(crate) fn rate(number: u64, time: Duration) -> String {
     let nanos = time.as_nanos().max(1);
@@ -67,6 +105,11 @@ mod tests {
         assert_eq!([999, 2_345_678].map(size), ["999 bytes", "2.3 MB"]);
         assert_eq!(rate(500, Duration::from_millis(250)), "2,000");
         assert_eq!(time(Duration::from_micros(1500)), "1.5 ms");
+        let long = [5, 65, 3_700].map(|secs| long_time(Duration::from_secs(secs)));
+        assert_eq!(long, ["5 s", "1 min 05 s", "1 h 01 min"]);
+        assert_eq!([decimal(0.51), decimal(1234.6)], ["0.5", "1,235"]);
+        assert_eq!([percent(999, 1000), percent(0, 0)], ["99%", "0%"]);
+        assert_eq!(one_line("a\nb\u{1b}[2J"), "a b [2J");
         assert_eq!([short("héllo", 2), short("hé", 2)], ["hé…", "hé"]);
     }
 }

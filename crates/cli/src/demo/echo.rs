@@ -1,49 +1,226 @@
-//! A target that answers with what it was asked, and now and then is as moody as a real one.
+//! A small HTTP server that answers with what it was asked, and is as moody as a real one: it fails,
+//! throttles, hangs, hangs up in the middle of an answer, and has never heard of some things.
 
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::future::pending;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use windrow::domain::attempt::{Class, Failure};
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
-/// What came of one try.
-pub(crate) enum Answer {
-    /// An answer, with its HTTP status.
-    Good { http_status: u16, body: Vec<u8> },
-    /// None, with the HTTP status if there was one.
-    Bad { http_status: u16, failure: Failure },
-    /// The line was not to be tried at all.
-    Skip,
+use crate::clock;
+
+/// How long an answer takes, give or take.
+const ANSWER_MS: u64 = 10;
+
+/// How it behaves towards a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mood {
+    Kind,
+    /// 500, the first time.
+    Stumbles,
+    /// 429 with a wait, the first time.
+    Throttles,
+    /// No answer at all, the first time.
+    Hangs,
+    /// Half an answer, the first time.
+    HangsUp,
+    /// 404, always.
+    NeverHeard,
+    /// 400, always.
+    Refuses,
 }
 
-/// What the echo reads of a line.
-#[derive(Deserialize)]
-pub(crate) struct Asked<'a> {
-    pub(crate) custom_id: String,
-    #[serde(borrow)]
-    body: Option<&'a RawValue>,
+/// What it did besides answering.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Moods {
+    pub(crate) requests: u64,
+    pub(crate) stumbled: u64,
+    pub(crate) throttled: u64,
+    pub(crate) hung: u64,
+    pub(crate) hung_up: u64,
+    pub(crate) never_heard: u64,
+    pub(crate) refused: u64,
 }
 
-/// Answers a line. Of every hundred lines, four are answered only the second time, one is refused,
-/// one is not found and one is skipped.
-pub(crate) fn answer(asked: &Asked<'_>, line: u64, attempt: u32) -> Answer {
-    match line % 100 {
-        42 => bad(400, Class::Permanent, "http_400", "The echo refuses to repeat this."),
-        66 => bad(404, Class::NotFound, "http_404", "The echo never heard of this."),
-        99 => Answer::Skip,
-        of if of % 25 == 7 && attempt == 1 => {
-            bad(503, Class::Server, "http_503", "The echo is out of breath.")
-        }
-        _ => {
-            let input = asked.body.map_or("null", RawValue::get);
-            let body = format!(r#"{{"object":"echo","asked":{input}}}"#).into_bytes();
-            Answer::Good { http_status: 200, body }
-        }
+#[derive(Debug, Default)]
+struct Seen {
+    /// How often each line came.
+    lines: HashMap<u64, u32>,
+    moods: Moods,
+}
+
+/// The server; it ends with its owner.
+pub(crate) struct Echo {
+    address: SocketAddr,
+    seen: Arc<Mutex<Seen>>,
+    _tasks: JoinSet<()>,
+}
+
+impl Echo {
+    /// Listens on a free port of this machine.
+    pub(crate) async fn start() -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let (address, seen) = (listener.local_addr()?, Arc::new(Mutex::new(Seen::default())));
+        let (mut tasks, shared) = (JoinSet::new(), Arc::clone(&seen));
+        tasks.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                while connections.try_join_next().is_some() {}
+                let seen = Arc::clone(&shared);
+                connections.spawn(async move {
+                    let service = service_fn(move |request| answer(request, Arc::clone(&seen)));
+                    let http = hyper::server::conn::http1::Builder::new();
+                    // A client that hangs up is part of the game.
+                    let _ = http.serve_connection(TokioIo::new(stream), service).await;
+                });
+            }
+        });
+        Ok(Self { address, seen, _tasks: tasks })
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub(crate) fn moods(&self) -> Moods {
+        lock(&self.seen).moods
     }
 }
 
-fn bad(http_status: u16, class: Class, code: &str, message: &str) -> Answer {
-    let retry_after = (http_status == 503).then_some(Duration::from_millis(10));
-    let (code, message) = (code.to_owned(), message.to_owned());
-    Answer::Bad { http_status, failure: Failure { class, code, message, retry_after } }
+fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Of every thousand lines: twelve stumble, four are throttled, two hang, four are cut off, five are
+/// unknown and three are refused.
+fn mood(line: u64, times: u32) -> Mood {
+    let first = times == 1;
+    match line % 1000 {
+        of if of % 500 == 42 && first => Mood::Hangs,
+        of if of % 250 == 99 && first => Mood::HangsUp,
+        of if of % 250 == 13 && first => Mood::Throttles,
+        of if of % 200 == 66 => Mood::NeverHeard,
+        150 | 450 | 750 => Mood::Refuses,
+        of if of % 80 == 7 && first => Mood::Stumbles,
+        _ => Mood::Kind,
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    seen: Arc<Mutex<Seen>>,
+) -> Result<Response<Answer>, Infallible> {
+    let line = line_of(request.headers());
+    let asked = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let mood = {
+        let mut seen = lock(&seen);
+        let times = seen.lines.entry(line).or_default();
+        *times += 1;
+        let mood = mood(line, *times);
+        note(&mut seen.moods, mood);
+        mood
+    };
+    clock::pause(Duration::from_millis(ANSWER_MS + line % ANSWER_MS)).await;
+    let echo = [b"{\"object\":\"echo\",\"asked\":", &asked[..], b"}"].concat();
+    Ok(match mood {
+        Mood::Kind => json(StatusCode::OK, echo),
+        Mood::Stumbles => error(StatusCode::INTERNAL_SERVER_ERROR, "The echo is out of breath."),
+        Mood::Throttles => {
+            let mut response = error(StatusCode::TOO_MANY_REQUESTS, "One at a time, please.");
+            // Who asks for a whole second makes everybody wait that long: once is enough to see it.
+            let wait = match line {
+                13 => (RETRY_AFTER, HeaderValue::from_static("1")),
+                _ => {
+                    let name = HeaderName::from_static("retry-after-ms");
+                    (name, HeaderValue::from_static("100"))
+                }
+            };
+            response.headers_mut().insert(wait.0, wait.1);
+            response
+        }
+        Mood::Hangs => pending().await,
+        Mood::HangsUp => {
+            let half = echo[..echo.len() / 2].to_vec();
+            Response::new(Answer { bytes: Some(half.into()), size: echo.len() as u64, cut: true })
+        }
+        Mood::NeverHeard => error(StatusCode::NOT_FOUND, "The echo never heard of this."),
+        Mood::Refuses => error(StatusCode::BAD_REQUEST, "The echo refuses to repeat this."),
+    })
+}
+
+fn note(moods: &mut Moods, mood: Mood) {
+    moods.requests += 1;
+    match mood {
+        Mood::Kind => {}
+        Mood::Stumbles => moods.stumbled += 1,
+        Mood::Throttles => moods.throttled += 1,
+        Mood::Hangs => moods.hung += 1,
+        Mood::HangsUp => moods.hung_up += 1,
+        Mood::NeverHeard => moods.never_heard += 1,
+        Mood::Refuses => moods.refused += 1,
+    }
+}
+
+/// The line's number, from its idempotency key `<batch>:<line>:<n>`.
+fn line_of(headers: &HeaderMap) -> u64 {
+    let key = headers.get("idempotency-key").and_then(|key| key.to_str().ok());
+    key.and_then(|key| key.split(':').nth(1)?.parse().ok()).unwrap_or_default()
+}
+
+fn json(status: StatusCode, body: Vec<u8>) -> Response<Answer> {
+    let size = body.len() as u64;
+    let mut response = Response::new(Answer { bytes: Some(body.into()), size, cut: false });
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+fn error(status: StatusCode, message: &str) -> Response<Answer> {
+    let body = serde_json::json!({ "error": { "message": message } });
+    json(status, body.to_string().into_bytes())
+}
+
+/// A body that may promise more than it holds.
+struct Answer {
+    bytes: Option<Bytes>,
+    size: u64,
+    cut: bool,
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        Poll::Ready(match self.bytes.take() {
+            Some(bytes) => Some(Ok(Frame::data(bytes))),
+            None if self.cut => Some(Err(io::ErrorKind::ConnectionReset.into())),
+            None => None,
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.is_none() && !self.cut
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.size)
+    }
 }

@@ -1,166 +1,142 @@
-//! `windrow demo`: the smallest true run of the whole engine.
+//! `windrow demo`: the whole engine on one screen.
 //!
-//! A file is made and taken in, a batch created over it, several workers drain it with a built-in
-//! echo (which sometimes is busy, refuses, or has no such thing), the batch is closed, and every
-//! line's place is checked against the rows.
+//! A file is made and taken in, a batch created over it, and the real engine drives it with the real
+//! HTTP client against a built-in upstream that is as moody as one on the internet. Then every line's
+//! place is checked against the rows, and every result against the outputs.
 
 mod echo;
 mod input;
 mod report;
-mod worker;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use tokio::task::JoinSet;
-use windrow::domain::attempt::Status;
+use windrow::domain::retry::Policy;
+use windrow::engine::Options;
+use windrow::engine::execute::http::{Config as HttpConfig, HttpExecutor, Upstream};
+use windrow::engine::storage::Storage;
 use windrow::prelude::*;
-use windrow::store::finalise::Rows;
-use windrow::store::inspect::{FinishedQuery, PAGE_MAX};
 
 use crate::clock::Stopwatch;
+use crate::config::Origin;
+use crate::context::Context;
 use crate::database::Database;
-use crate::{Ending, Where, text};
-use worker::{Tally, Worker};
+use crate::drive::{Drive, Why};
+use crate::ending::Ending;
+use crate::progress::{Screen, Style};
+use crate::text;
+use echo::Echo;
 
-const LEASE_MS: u64 = 30_000;
+/// The upstream hangs now and then; this is how long anybody waits for it.
+const FIRST_BYTE_MS_MAX: u64 = 700;
+/// So many may always be in flight: the upstream is grumpy, not weak.
+const CONCURRENCY_MIN: u32 = 16;
+/// Short waits between tries, so that the demo is over before a coffee is.
+const BACKOFF_MS_MIN: u64 = 50;
 
-/// Makes a file, runs it through the whole engine with a built-in echo, and checks the result.
+/// Makes a file and runs it through the whole engine against a built-in upstream that fails,
+/// throttles and hangs now and then.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// How many lines to make
-    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    #[arg(long, default_value_t = 3_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     lines: u64,
-    /// How many workers drain them
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
-    workers: u16,
-    #[command(flatten)]
-    place: Where,
+    /// Most requests in flight
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    concurrency: u32,
 }
 
-impl Default for Args {
-    fn default() -> Self {
-        Self { lines: 10_000, workers: 4, place: Where { database: None } }
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
+    let folder = tempfile::tempdir().context("could not make a temporary folder")?;
+    let database = match context.config.origin("database") {
+        Origin::Default => Database::File(folder.path().join("demo.db")),
+        Origin::File { .. } | Origin::Environment(_) | Origin::Flag => {
+            context.config.database.clone()
+        }
+    };
+    let mut screen = Screen::new(Style::of(context.json, false), "demo");
+    let echo = Echo::start().await.context("could not listen on 127.0.0.1")?;
+    if !context.json {
+        let lines = text::count(args.lines);
+        text::say(&format!(
+            "Windrow demo: {lines} requests to {}, a built-in upstream in a bad mood.\n",
+            echo.url()
+        ))?;
     }
-}
-
-/// How long each part took.
-struct Times {
-    ingest: Duration,
-    create: Duration,
-    drain: Duration,
-    close: Duration,
-}
-
-pub(crate) async fn run(args: Args) -> anyhow::Result<Ending> {
-    let database = args.place.database.unwrap_or(Database::Memory);
-    let lines = text::count(args.lines);
-    text::say(&format!("Windrow demo: {lines} lines, {} workers, {database}\n", args.workers))?;
     let store = database.open().await?;
-    let owner = Owner::new("demo").context("a good name")?;
+    let storage = Storage::local(folder.path().join("outputs"))?;
 
     let started = Stopwatch::start();
-    let reader = input::Lines::new(args.lines);
-    let file = new_file(&owner);
-    let done = ingest(&*store, reader, file, IngestOptions::default()).await?;
-    if let Some(error) = done.errors.first() {
-        bail!("the demo's own file does not validate: {}", error.message);
+    let batch = batch(context, &*store, args.lines).await?;
+    let taken_in = started.elapsed();
+    let drive = Drive {
+        store: store.clone(),
+        storage: storage.clone(),
+        executor: executor(&echo, args.concurrency)?,
+        options: options(context),
+        service: "windrow demo",
+        batch,
+        give_up_after: Duration::from_secs(60),
+    };
+    let id = drive.batch.id;
+    let driven = drive.run(&mut screen).await?;
+    if driven.why != Why::Closed {
+        bail!("the demo was stopped before its end");
     }
-    let ingest = started.elapsed();
-
-    let started = Stopwatch::start();
-    let batch = store.create_batch(new_batch(&owner, done.file.id)).await?;
-    let create = started.elapsed();
-
-    let started = Stopwatch::start();
-    let tally = drain(&store, batch.id, args.workers).await?;
-    let drain = started.elapsed();
-
-    let started = Stopwatch::start();
-    let batch = close(&*store, batch.id).await?;
-    let times = Times { ingest, create, drain, close: started.elapsed() };
-
-    let audit = store.audit(batch.id).await?.check();
-    text::say(&report::summary(&done.file, &batch, &times, tally))?;
-    text::say(&report::samples(&*store, batch.id).await?)?;
-    match audit {
-        Ok(()) => {
-            text::say("Checked against the rows: every line is in exactly one place.")?;
-            Ok(Ending::Good)
-        }
-        Err(sentence) => {
-            text::say(&format!("CONTRADICTION: {sentence}"))?;
-            Ok(Ending::Contradiction)
-        }
-    }
+    let batch = store.batch(&context.scope(), id).await?;
+    let found = report::Found {
+        moods: echo.moods(),
+        taken_in,
+        driven,
+        outputs: report::Outputs::read(&storage, &batch).await?,
+        contradiction: store.audit(id).await?.check().err(),
+        batch,
+    };
+    context.tell(&found.value(), || found.text())?;
+    Ok(if found.is_sound() { Ending::Good } else { Ending::Contradiction })
 }
 
-fn new_file(owner: &Owner) -> NewFile {
-    NewFile {
+/// Makes the file and a batch over it.
+async fn batch(context: &Context, store: &dyn Store, lines: u64) -> anyhow::Result<Batch> {
+    let owner = context.config.owner.clone();
+    let file = NewFile {
         id: FileId::new(),
         owner: owner.clone(),
         name: "demo.jsonl".to_owned(),
         purpose: "batch".to_owned(),
         expires_at: None,
+    };
+    let options = context.config.bounds.ingest.clone();
+    let done = ingest(store, input::Lines::new(lines), file, options).await?;
+    if let Some(error) = done.errors.first() {
+        bail!("the demo's own file does not validate: {}", error.message);
     }
-}
-
-fn new_batch(owner: &Owner, file: FileId) -> NewBatch {
-    NewBatch {
+    let batch = NewBatch {
         id: BatchId::new(),
-        file,
-        owner: owner.clone(),
+        file: done.file.id,
+        owner,
         endpoint: input::ENDPOINT.to_owned(),
-        window_secs: Some(3600),
+        window_secs: None,
         priority: 0,
         job_type: Some("demo".to_owned()),
         source_address: None,
-        metadata: BTreeMap::new(),
+        metadata: Default::default(),
         idempotency_key: None,
-    }
+    };
+    Ok(store.create_batch(batch).await?)
 }
 
-/// Runs the workers until nothing is left to do.
-async fn drain(store: &Arc<dyn Store>, batch: BatchId, workers: u16) -> anyhow::Result<Tally> {
-    let mut tasks = JoinSet::new();
-    for _ in 0..workers {
-        let worker = Worker::new(Arc::clone(store), batch)?;
-        tasks.spawn(worker.run());
-    }
-    let mut tally = Tally::default();
-    while let Some(done) = tasks.join_next().await {
-        tally += done.context("a worker panicked")??;
-    }
-    Ok(tally)
+fn executor(echo: &Echo, concurrency: u32) -> anyhow::Result<HttpExecutor> {
+    let mut upstream = Upstream::new(echo.url());
+    upstream.concurrency_max = concurrency;
+    upstream.concurrency_min = concurrency.min(CONCURRENCY_MIN);
+    upstream.concurrency_start = concurrency.min(2 * CONCURRENCY_MIN);
+    upstream.first_byte_ms_max = FIRST_BYTE_MS_MAX;
+    Ok(HttpExecutor::new(HttpConfig { upstreams: Vec::new(), default: Some(upstream) })?)
 }
 
-/// Finalises: reads the results as an export would, and closes with what was read.
-async fn close(store: &dyn Store, batch: BatchId) -> anyhow::Result<Batch> {
-    let held = store.take_finalisation(batch, InstanceId::new(), LEASE_MS).await?;
-    let (mut rows, mut after) = (Rows::default(), None);
-    loop {
-        let query = FinishedQuery {
-            batch: Some(batch),
-            after,
-            limit: PAGE_MAX,
-            ..FinishedQuery::default()
-        };
-        let page = store.finished(&Scope::All, query).await?;
-        for line in &page.rows {
-            *match line.result.status {
-                Status::Completed => &mut rows.completed,
-                Status::Failed => &mut rows.failed,
-                Status::NotFound => &mut rows.not_found,
-                Status::Skipped => &mut rows.skipped,
-            } += 1;
-        }
-        after = page.next;
-        if after.is_none() {
-            break;
-        }
-    }
-    let summary = serde_json::json!({ "completed": rows.completed, "failed": rows.failed });
-    Ok(store.close_batch(&held, rows, &summary.to_string()).await?)
+fn options(context: &Context) -> Options {
+    let options = context.config.bounds.engine.clone();
+    let retry = Policy { backoff_ms_min: BACKOFF_MS_MIN, ..options.retry.clone() };
+    Options { retry, ..options }
 }

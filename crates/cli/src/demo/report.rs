@@ -1,100 +1,165 @@
-//! What the demo prints.
+//! What the demo found, for people and for machines.
 
-use serde::Serialize;
+use std::collections::HashSet;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use futures_util::TryStreamExt as _;
+use serde::Deserialize;
 use serde_json::{Value, json};
-use windrow::domain::attempt::Status;
+use windrow::engine::storage::Storage;
 use windrow::prelude::*;
-use windrow::store::ingest::File;
-use windrow::store::inspect::{FinishedLine, FinishedQuery};
 
-use super::Times;
-use super::worker::Tally;
-use crate::text::{count, rate, short, size, time};
+use super::echo::Moods;
+use crate::drive::Driven;
+use crate::outputs::Summary;
+use crate::text;
 
-/// Width of a line that is shown, in characters.
-const SHOWN_CHARS_MAX: usize = 200;
+/// Results that are shown.
+const SHOWN_MAX: usize = 2;
+/// Width of a result that is shown, in characters.
+const SHOWN_CHARS_MAX: usize = 150;
 
-/// Times, rates and counts.
-pub(crate) fn summary(file: &File, batch: &Batch, times: &Times, tally: Tally) -> String {
-    let lines = file.lines;
-    let per_second = |took| format!("{} lines/s", rate(lines, took));
-    let stages = [
-        ("ingest", times.ingest, format!("{}, {}", size(file.bytes), per_second(times.ingest))),
-        ("create", times.create, format!("batch {}", batch.id)),
-        (
-            "drain",
-            times.drain,
-            format!("{}, {} turns", per_second(times.drain), count(tally.turns)),
-        ),
-        ("close", times.close, batch.state.to_string()),
-    ];
-    let mut text = String::new();
-    for (stage, took, detail) in stages {
-        text.push_str(&format!("  {stage:<8}{:>10}   {detail}\n", time(took)));
-    }
-    text.push('\n');
-    let counts = batch.counts;
-    let places = [
-        ("completed", counts.completed),
-        ("failed", counts.failed),
-        ("not found", counts.not_found),
-        ("skipped", counts.skipped),
-        ("unfinished", counts.unfinished()),
-    ];
-    for (place, number) in places {
-        text.push_str(&format!("  {place:<12}{:>12}\n", count(number)));
-    }
-    text.push_str(&format!("  {:<12}{:>12}", "total", count(counts.total)));
-    text.push_str(&format!("   and {} retries on the way\n", count(tally.retries)));
-    text
+/// What the outputs hold.
+#[derive(Debug, Default)]
+pub(crate) struct Outputs {
+    /// Lines in both files.
+    lines: u64,
+    /// Different ids in them.
+    ids: HashSet<String>,
+    /// The first lines of each file.
+    shown: Vec<String>,
 }
 
-/// The first results of each kind, as an output file has them.
-pub(crate) async fn samples(store: &dyn Store, batch: BatchId) -> anyhow::Result<String> {
-    let mut text = "Results, as the output files have them:\n".to_owned();
-    for (status, limit) in [(Status::Completed, 2), (Status::Failed, 1), (Status::NotFound, 1)] {
-        let query = FinishedQuery {
-            batch: Some(batch),
-            statuses: vec![status],
-            bodies: true,
-            limit,
-            ..FinishedQuery::default()
-        };
-        for line in store.finished(&Scope::All, query).await?.rows {
-            let shown = short(&output_line(&line)?, SHOWN_CHARS_MAX);
-            text.push_str(&format!("  {shown}\n"));
+/// Everything that there is to tell.
+pub(crate) struct Found {
+    pub(crate) moods: Moods,
+    pub(crate) taken_in: Duration,
+    pub(crate) driven: Driven,
+    pub(crate) outputs: Outputs,
+    /// What the audit of the rows complains about.
+    pub(crate) contradiction: Option<String>,
+    pub(crate) batch: Batch,
+}
+
+impl Outputs {
+    /// Reads both files of a closed batch.
+    pub(crate) async fn read(storage: &Storage, batch: &Batch) -> anyhow::Result<Self> {
+        #[derive(Deserialize)]
+        struct Id {
+            custom_id: String,
         }
+        let summary = Summary::of(batch).context("a closed batch has a summary")?;
+        let mut outputs = Self::default();
+        for stored in [summary.output, summary.errors].into_iter().flatten() {
+            let pieces: Vec<_> = storage.read(&stored.name).await?.try_collect().await?;
+            let text = String::from_utf8(pieces.concat()).context("outputs are text")?;
+            outputs.shown.extend(text.lines().take(SHOWN_MAX).map(str::to_owned));
+            for line in text.lines() {
+                outputs.lines += 1;
+                outputs.ids.insert(serde_json::from_str::<Id>(line)?.custom_id);
+            }
+        }
+        Ok(outputs)
     }
-    Ok(text)
 }
 
-/// A result in the shape that OpenAI's clients read, its fields in their usual order.
-#[derive(Serialize)]
-struct OutputLine<'a> {
-    id: String,
-    custom_id: Option<&'a str>,
-    response: Response,
-    error: Option<()>,
-}
+impl Found {
+    /// Every line has exactly one result, in the rows and in the outputs.
+    pub(crate) fn is_sound(&self) -> bool {
+        let total = self.batch.counts.total;
+        let ids = self.outputs.ids.len() as u64;
+        self.contradiction.is_none()
+            && (self.batch.counts.finished(), self.outputs.lines, ids) == (total, total, total)
+    }
 
-#[derive(Serialize)]
-struct Response {
-    status_code: Option<u16>,
-    request_id: String,
-    body: Value,
-}
+    pub(crate) fn value(&self) -> Value {
+        let (moods, progress) = (&self.moods, &self.driven.progress);
+        json!({
+            "batch": self.batch,
+            "took_ms": u64::try_from(self.driven.took.as_millis()).unwrap_or(u64::MAX),
+            "requests": progress.requests,
+            "retries": progress.retries,
+            "failures": progress.failures,
+            "upstream": {
+                "requests": moods.requests, "failed": moods.stumbled, "throttled": moods.throttled,
+                "hung": moods.hung, "cut": moods.hung_up, "not_found": moods.never_heard,
+                "refused": moods.refused,
+            },
+            "outputs": { "lines": self.outputs.lines, "ids": self.outputs.ids.len() },
+            "sound": self.is_sound(),
+            "contradiction": self.contradiction,
+        })
+    }
 
-fn output_line(line: &FinishedLine) -> Result<String, serde_json::Error> {
-    let result = &line.result;
-    let request_id = format!("{}:{}:1", line.batch, result.line);
-    let body = match &result.response {
-        Some(bytes) => serde_json::from_slice(bytes)?,
-        None => json!({ "error": { "code": result.error_code, "message": result.error } }),
-    };
-    serde_json::to_string(&OutputLine {
-        id: format!("batch_req_{}", result.line),
-        custom_id: result.custom_id.as_deref(),
-        response: Response { status_code: result.http_status, request_id, body },
-        error: None,
-    })
+    pub(crate) fn text(&self) -> String {
+        let (took, progress) = (self.driven.took, &self.driven.progress);
+        let mut said = format!(
+            "Took the file in, in {}; then {} requests in {} ({}/s).\n\n",
+            text::time(self.taken_in),
+            text::count(progress.requests),
+            text::time(took),
+            text::rate(progress.requests, took),
+        );
+        said.push_str(&self.went_wrong());
+        said.push_str(&self.came_of_it());
+        said.push_str("Some results, as the output files have them:\n");
+        for line in &self.outputs.shown {
+            said.push_str(&format!("  {}\n", text::short(&text::one_line(line), SHOWN_CHARS_MAX)));
+        }
+        said.push_str(&self.verdict());
+        said
+    }
+
+    fn went_wrong(&self) -> String {
+        let moods = &self.moods;
+        let all = [
+            (moods.stumbled, "failed with a 500", "tried again"),
+            (moods.throttled, "throttled with a 429 and a Retry-After", "waited, tried again"),
+            (moods.hung, "gave no answer at all", "timed out, tried again"),
+            (moods.hung_up, "hung up in the middle of an answer", "tried again"),
+            (moods.never_heard, "said 404", "tried once more, then not found"),
+            (moods.refused, "said 400", "failed at once: no retry can help"),
+        ];
+        let mut said = "What the upstream did on the way:\n".to_owned();
+        for (times, what, then) in all.into_iter().filter(|(times, _, _)| *times > 0) {
+            said.push_str(&format!("  {:>7} × {what:<40} → {then}\n", text::count(times)));
+        }
+        said.push_str(&format!(
+            "  {:>7}   retries in all, and the pace was adapted to what it could bear\n\n",
+            text::count(self.driven.progress.retries)
+        ));
+        said
+    }
+
+    fn came_of_it(&self) -> String {
+        let counts = &self.batch.counts;
+        let places = [
+            (counts.completed, "completed"),
+            (counts.failed, "failed"),
+            (counts.not_found, "not found"),
+            (counts.unfinished(), "without a result"),
+        ];
+        let mut said = format!("What became of the {} lines:\n", text::count(counts.total));
+        for (number, word) in places {
+            said.push_str(&format!("  {:>7}   {word}\n", text::count(number)));
+        }
+        said.push('\n');
+        said
+    }
+
+    fn verdict(&self) -> String {
+        let total = text::count(self.batch.counts.total);
+        if !self.is_sound() {
+            let why =
+                self.contradiction.as_deref().unwrap_or("the outputs do not hold each line once");
+            return format!("\nCONTRADICTION: {why}");
+        }
+        format!(
+            "\nChecked against the rows and the outputs: every line is in exactly one place, and each \
+             of the\n{total} has exactly one result.\n\nNow yours:\n  windrow run requests.jsonl --to \
+             http://localhost:8000    # kill it and run it again: it goes on\n  windrow batches                                          \
+             # what there is; then status, watch, retry\n  windrow --help"
+        )
+    }
 }

@@ -1,0 +1,191 @@
+//! `windrow batches`, `status` and `attempts`: what there is, and how it stands.
+
+use jiff::Timestamp;
+use windrow::prelude::*;
+use windrow::store::inspect::{Attempt, BatchesQuery, LaneStatus, PAGE_MAX};
+
+use crate::context::Context;
+use crate::ending::Ending;
+use crate::pick::{self, Pick};
+use crate::table::Table;
+use crate::text;
+
+/// Lists batches, newest first.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListArgs {
+    /// Only in these states, separated by commas
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = state)]
+    state: Vec<State>,
+    /// Most batches
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_MAX)))]
+    limit: u32,
+    /// Goes on where a list ended, with the text it gave
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<String>,
+}
+
+/// One batch: its counts and its lanes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct StatusArgs {
+    /// A batch's id, the beginning of it, or `last`
+    batch: Pick,
+}
+
+/// The tries of one line.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AttemptsArgs {
+    /// A batch's id, the beginning of it, or `last`
+    batch: Pick,
+    /// The line's number in the file, from 1
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    line: u64,
+}
+
+fn state(word: &str) -> Result<State, String> {
+    word.parse().map_err(|_| {
+        let known: Vec<_> = State::ALL.iter().map(|state| state.as_str()).collect();
+        format!("there is no such state; the states are {}", known.join(", "))
+    })
+}
+
+pub(crate) async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Ending> {
+    let store = context.open_existing().await?;
+    let ListArgs { state: states, limit, after } = args;
+    let query = BatchesQuery { states, after, limit, ..BatchesQuery::default() };
+    let page = store.batches(&context.scope(), query).await?;
+    context.tell(&page, || {
+        if page.rows.is_empty() {
+            return "No batches.".to_owned();
+        }
+        let mut table = Table::new(&["batch", "state", "done", "lines", "failed", "created", "of"]);
+        table.right(&[2, 3, 4]);
+        for batch in &page.rows {
+            let counts = &batch.counts;
+            table.row([
+                batch.id.to_string(),
+                batch.state.to_string(),
+                text::percent(counts.finished(), counts.total),
+                text::count(counts.total),
+                text::count(counts.failed + counts.not_found),
+                when(batch.created_at),
+                origin(batch),
+            ]);
+        }
+        let more = page.next.as_ref().map(|next| format!("\nmore: --after {next}"));
+        format!("{table}{}", more.unwrap_or_default())
+    })?;
+    Ok(Ending::Good)
+}
+
+/// To the second, in UTC.
+pub(crate) fn when(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
+}
+
+/// What a batch was made from, as people know it.
+fn origin(batch: &Batch) -> String {
+    batch.metadata.get("path").unwrap_or(&batch.endpoint).clone()
+}
+
+pub(crate) async fn status(context: &Context, args: StatusArgs) -> anyhow::Result<Ending> {
+    let store = context.open_existing().await?;
+    let batch = pick::batch(context, &*store, &args.batch).await?;
+    let lanes = store.lanes(&context.scope(), batch.id).await?;
+    let value = serde_json::json!({ "batch": batch, "lanes": lanes });
+    context.tell(&value, || shown(&batch, &lanes))?;
+    Ok(Ending::Good)
+}
+
+fn shown(batch: &Batch, lanes: &[LaneStatus]) -> String {
+    let mut said = format!("batch     {}\nstate     {}\n", batch.id, batch.state);
+    let mut line = |word: &str, value: String| said.push_str(&format!("{word:<10}{value}\n"));
+    line("of", origin(batch));
+    if let Some(to) = batch.metadata.get("to") {
+        line("to", to.clone());
+    }
+    line("file", batch.file.to_string());
+    line("created", when(batch.created_at));
+    let times = [
+        ("deadline", batch.deadline),
+        ("cancelled", batch.cancelling_at),
+        ("closed", batch.closed_at),
+    ];
+    for (word, at) in times {
+        if let Some(at) = at {
+            line(word, when(at));
+        }
+    }
+    if batch.generation > 0 {
+        line("retried", format!("{} times", batch.generation));
+    }
+    if let Some(error) = &batch.last_error {
+        line("because", error.clone());
+    }
+    for error in batch.errors.iter().take(5) {
+        let at = error.line.map_or(String::new(), |line| format!("line {line}: "));
+        line("invalid", format!("{at}{}", error.message));
+    }
+    said.push('\n');
+    let mut table = Table::new(&[
+        "target",
+        "phase",
+        "lines",
+        "untouched",
+        "returned",
+        "leased",
+        "completed",
+        "failed",
+        "not found",
+        "skipped",
+    ]);
+    table.right(&[2, 3, 4, 5, 6, 7, 8, 9]);
+    let mut row = |target: &str, phase: &str, counts: &Counts| {
+        let numbers = [
+            counts.total,
+            counts.untouched,
+            counts.returned,
+            counts.leased,
+            counts.completed,
+            counts.failed,
+            counts.not_found,
+            counts.skipped,
+        ];
+        let words = [text::short(target, 40), phase.to_owned()];
+        table.row(words.into_iter().chain(numbers.map(text::count)));
+    };
+    for lane in lanes {
+        row(lane.target.as_str(), lane.phase.as_str(), &lane.counts);
+    }
+    if lanes.len() > 1 {
+        row("all", "", &batch.counts);
+    }
+    said + &table.to_string()
+}
+
+pub(crate) async fn attempts(context: &Context, args: AttemptsArgs) -> anyhow::Result<Ending> {
+    let store = context.open_existing().await?;
+    let batch = pick::batch(context, &*store, &args.batch).await?;
+    let attempts = store.attempts(&context.scope(), batch.id, args.line).await?;
+    let value = serde_json::json!({ "batch": batch.id, "line": args.line, "attempts": attempts });
+    context.tell(&value, || history(args.line, &attempts))?;
+    Ok(Ending::Good)
+}
+
+fn history(line: u64, attempts: &[Attempt]) -> String {
+    if attempts.is_empty() {
+        return format!("Line {line} has no failed try that was repeated.");
+    }
+    let mut table = Table::new(&["retry", "try", "at", "class", "code", "what happened"]);
+    table.right(&[0, 1]);
+    for attempt in attempts {
+        table.row([
+            attempt.generation.to_string(),
+            attempt.attempt.to_string(),
+            when(attempt.created_at),
+            attempt.class.to_string(),
+            attempt.error_code.clone(),
+            text::short(&text::one_line(&attempt.error), 120),
+        ]);
+    }
+    format!("Tries of line {line} that failed and were repeated:\n{table}")
+}

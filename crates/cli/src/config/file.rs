@@ -1,0 +1,146 @@
+//! The configuration file: TOML, every key known, every complaint with its line.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde::Deserialize;
+use toml::de::DeTable;
+use windrow::engine::execute::http::Upstream;
+
+use super::nearest::nearest;
+
+use super::{TEXTS, keys};
+use crate::ending::Ending;
+use crate::failure::Told;
+
+/// A value as it stands in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) value: String,
+    pub(crate) line: usize,
+}
+
+/// What a file says.
+#[derive(Debug, Default)]
+pub(crate) struct File {
+    pub(crate) path: PathBuf,
+    /// Bounds and texts by their names.
+    pub(crate) entries: BTreeMap<String, Entry>,
+    pub(crate) upstreams: BTreeMap<String, Upstream>,
+}
+
+/// The only table there is.
+const UPSTREAMS: &str = "upstreams";
+
+#[derive(Deserialize)]
+struct Upstreams {
+    #[serde(default)]
+    upstreams: BTreeMap<String, Upstream>,
+}
+
+/// Reads a file that must be there.
+pub(crate) fn read(path: &Path) -> anyhow::Result<File> {
+    let text = std::fs::read_to_string(path).with_context(|| {
+        let what = format!("could not read the configuration {}", path.display());
+        Told::new(Ending::Config, what, "check the path given with --config or WINDROW_CONFIG.")
+    })?;
+    parse(path, &text)
+}
+
+fn parse(path: &Path, text: &str) -> anyhow::Result<File> {
+    let place = |at: usize| (path, line_of(text, at));
+    let table = DeTable::parse(text).map_err(|error| bad_toml(path, text, &error))?;
+    let mut entries = BTreeMap::new();
+    for (name, value) in table.get_ref() {
+        let known = name.get_ref().as_ref();
+        if known == UPSTREAMS {
+            continue;
+        }
+        if keys::find(known).is_none() && !TEXTS.contains(&known) {
+            return Err(unknown(place(name.span().start), known, all_names()).into());
+        }
+        let said = &text[value.span()];
+        let value = match value.get_ref().as_str() {
+            Some(text) => text.to_owned(),
+            None => said.to_owned(),
+        };
+        let line = line_of(text, name.span().start);
+        entries.insert(known.to_owned(), Entry { value, line });
+    }
+    let upstreams: Upstreams =
+        toml::from_str(text).map_err(|error| bad_toml(path, text, &error))?;
+    Ok(File { path: path.to_owned(), entries, upstreams: upstreams.upstreams })
+}
+
+fn all_names() -> impl Iterator<Item = &'static str> {
+    let bounds = keys::KEYS.iter().map(|key| key.name);
+    bounds.chain(TEXTS.iter().copied()).chain([UPSTREAMS])
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+}
+
+/// A key that nobody knows.
+fn unknown<'a>(
+    (path, line): (&Path, usize),
+    name: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Told {
+    let what = format!("{}:{line}: there is no key `{name}`", path.display());
+    let remedy = match nearest(name, known) {
+        Some(found) => format!("did you mean `{found}`? `windrow config` lists every key."),
+        None => "remove it; `windrow config` lists every key.".to_owned(),
+    };
+    Told::new(Ending::Config, what, remedy)
+}
+
+/// What the reader of TOML says, with its line; an unknown field with the nearest known one.
+fn bad_toml(path: &Path, text: &str, error: &toml::de::Error) -> Told {
+    let line = error.span().map_or(1, |span| line_of(text, span.start));
+    let quoted: Vec<&str> = error.message().split('`').skip(1).step_by(2).collect();
+    if let (true, Some((name, known))) =
+        (error.message().starts_with("unknown field"), quoted.split_first())
+    {
+        return unknown((path, line), name, known.iter().copied());
+    }
+    let what = format!("{}:{line}: {}", path.display(), error.message().trim_end());
+    Told::new(Ending::Config, what, "correct that line; docs/configuration.md has an example.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complaint(text: &str) -> String {
+        let error = parse(Path::new("w.toml"), text).unwrap_err();
+        assert_eq!(crate::failure::ending(&error), Ending::Config);
+        crate::failure::explain(&error)
+    }
+
+    #[test]
+    fn known_keys_are_read_with_their_lines() {
+        let text = "# bounds\nclaim_max = 1_00\n\nowner = \"ann\"\nsafety_factor = 0.5\n";
+        let file = parse(Path::new("w.toml"), text).unwrap();
+        let entry = |value: &str, line| Entry { value: value.to_owned(), line };
+        assert_eq!(file.entries["claim_max"], entry("1_00", 2));
+        assert_eq!(file.entries["owner"], entry("ann", 4));
+        assert_eq!(file.entries["safety_factor"], entry("0.5", 5));
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_its_line_and_the_nearest_one() {
+        let said = complaint("claim_min = 1\nclaim_mx = 3\n");
+        assert!(said.starts_with("error: w.toml:2: there is no key `claim_mx`\n"), "{said}");
+        assert!(said.contains("did you mean `claim_max`?"), "{said}");
+        let said = complaint("[upstreams.a]\nbase_url = \"http://h\"\nconnect_ms_mx = 3\n");
+        assert!(said.starts_with("error: w.toml:3: there is no key `connect_ms_mx`"), "{said}");
+        assert!(said.contains("did you mean `connect_ms_max`?"), "{said}");
+    }
+
+    #[test]
+    fn what_is_no_toml_is_told_with_its_line() {
+        assert!(complaint("a = 1\nb = \n").starts_with("error: w.toml:2: "));
+    }
+}

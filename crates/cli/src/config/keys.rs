@@ -1,0 +1,297 @@
+//! Every bound by name: what it bounds, where it belongs, and how far it may be moved.
+//!
+//! Holds throughout: a bound's default is the engine's own, so that this table cannot drift from it;
+//! the names of seed 001 are kept, and count in the environment without a prefix too.
+
+use windrow::domain::lease::TRANCHE_LINES_MAX;
+use windrow::engine;
+use windrow::prelude::IngestOptions;
+
+/// The bounds that the table moves.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bounds {
+    pub(crate) engine: engine::Options,
+    pub(crate) ingest: IngestOptions,
+}
+
+/// A bound's value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Value {
+    Whole(u64),
+    Decimal(f64),
+    Switch(bool),
+    /// No bound at all.
+    None,
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Value::Whole(value) => value.fmt(f),
+            Value::Decimal(value) => value.fmt(f),
+            Value::Switch(value) => value.fmt(f),
+            Value::None => f.write_str("none"),
+        }
+    }
+}
+
+/// What a value may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    Whole(u64, u64),
+    Decimal(f64, f64),
+    Switch,
+    /// A whole number, or `none`.
+    Optional(u64, u64),
+}
+
+/// One bound.
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    /// Named by the seed: the environment may name it without a prefix.
+    pub(crate) bare: bool,
+    pub(crate) kind: Kind,
+    pub(crate) get: fn(&Bounds) -> Value,
+    pub(crate) set: fn(&mut Bounds, Value),
+}
+
+impl Key {
+    /// Reads a value, or says what it may be.
+    pub(crate) fn read(&self, text: &str) -> Result<Value, String> {
+        let text = text.trim();
+        let plain = text.replace('_', "");
+        match self.kind {
+            Kind::Optional(..) if text == "none" => Ok(Value::None),
+            Kind::Whole(min, max) | Kind::Optional(min, max) => {
+                let value = plain.parse().ok().filter(|value| (min..=max).contains(value));
+                let none = if matches!(self.kind, Kind::Optional(..)) { ", or none" } else { "" };
+                let expected = || format!("a whole number from {min} to {max}{none}");
+                value.map(Value::Whole).ok_or_else(expected)
+            }
+            Kind::Decimal(min, max) => {
+                let value = plain.parse().ok().filter(|value| (min..=max).contains(value));
+                value.map(Value::Decimal).ok_or_else(|| format!("a number from {min} to {max}"))
+            }
+            Kind::Switch => match text {
+                "true" => Ok(Value::Switch(true)),
+                "false" => Ok(Value::Switch(false)),
+                _ => Err("true or false".to_owned()),
+            },
+        }
+    }
+}
+
+/// The key of that name.
+pub(crate) fn find(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.name == name)
+}
+
+/// Numbers of any width, as the table has them.
+trait Number: Sized {
+    fn of(value: u64) -> Self;
+    fn whole(self) -> u64;
+}
+
+macro_rules! number {
+    ($($type:ty),*) => { $(
+        impl Number for $type {
+            fn of(value: u64) -> Self {
+                Self::try_from(value).unwrap_or(Self::MAX)
+            }
+            fn whole(self) -> u64 {
+                self.try_into().unwrap_or(u64::MAX)
+            }
+        }
+    )* };
+}
+
+number!(u32, usize);
+
+impl Number for u64 {
+    fn of(value: u64) -> Self {
+        value
+    }
+    fn whole(self) -> u64 {
+        self
+    }
+}
+
+macro_rules! key {
+    ($name:literal, $bare:literal, whole $min:literal..=$max:expr, $($path:ident).+, $about:literal) => {
+        Key {
+            name: $name, about: $about, bare: $bare, kind: Kind::Whole($min, $max),
+            get: |bounds| Value::Whole(bounds.$($path).+.whole()),
+            set: |bounds, value| if let Value::Whole(value) = value {
+                bounds.$($path).+ = Number::of(value);
+            },
+        }
+    };
+    ($name:literal, $bare:literal, decimal $min:literal..=$max:expr, $($path:ident).+, $about:literal) => {
+        Key {
+            name: $name, about: $about, bare: $bare, kind: Kind::Decimal($min, $max),
+            get: |bounds| Value::Decimal(bounds.$($path).+),
+            set: |bounds, value| if let Value::Decimal(value) = value {
+                bounds.$($path).+ = value;
+            },
+        }
+    };
+    ($name:literal, $bare:literal, switch, $($path:ident).+, $about:literal) => {
+        Key {
+            name: $name, about: $about, bare: $bare, kind: Kind::Switch,
+            get: |bounds| Value::Switch(bounds.$($path).+),
+            set: |bounds, value| if let Value::Switch(value) = value {
+                bounds.$($path).+ = value;
+            },
+        }
+    };
+    ($name:literal, $bare:literal, optional $min:literal..=$max:expr, $($path:ident).+, $about:literal) => {
+        Key {
+            name: $name, about: $about, bare: $bare, kind: Kind::Optional($min, $max),
+            get: |bounds| bounds.$($path).+.map_or(Value::None, |value| Value::Whole(value)),
+            set: |bounds, value| bounds.$($path).+ = match value {
+                Value::Whole(value) => Some(value),
+                Value::Decimal(_) | Value::Switch(_) | Value::None => None,
+            },
+        }
+    };
+}
+
+const CLAIM_MAX: u64 = TRANCHE_LINES_MAX as u64;
+const HOUR_MS: u64 = 3_600_000;
+const DAY_MS: u64 = 24 * HOUR_MS;
+/// A hundred years, give or take.
+const AGE_SECS_MAX: u64 = 100 * 366 * 24 * 3600;
+const TIB: u64 = 1 << 40;
+
+/// All of them, in the order in which people read them.
+pub(crate) const KEYS: &[Key] = &[
+    key!("ingest_min_rows", true, whole 1..=65_536, ingest.rows_min,
+        "fewest rows of one transaction while a file comes in, and how many it starts with"),
+    key!("ingest_max_rows", true, whole 1..=65_536, ingest.chunk_lines_max,
+        "most rows of one transaction while a file comes in"),
+    key!("ingest_max_batch_bytes", true, whole 1..=8 << 20, ingest.chunk_bytes_max,
+        "most bytes of one transaction while a file comes in"),
+    key!("db_p50_ms", true, whole 1..=HOUR_MS, ingest.db_p50_ms,
+        "transactions of an ingest grow until they take this long"),
+    key!("db_p95_ms", true, whole 1..=HOUR_MS, ingest.db_p95_ms,
+        "transactions of an ingest that take longer shrink"),
+    key!("worker_target_slice_ms", true, whole 1..=HOUR_MS, engine.slice.slice_ms,
+        "how long the lines of one claim should take"),
+    key!("claim_min", true, whole 1..=CLAIM_MAX, engine.slice.claim_min,
+        "fewest lines of a claim"),
+    key!("claim_max", true, whole 1..=CLAIM_MAX, engine.slice.claim_max,
+        "most lines of a claim"),
+    key!("claim_bytes_max", false, whole 1..=TIB, engine.slice.bytes_max,
+        "most bytes of a claim's lines"),
+    key!("safety_factor", true, decimal 0.01..=1.0, engine.slice.safety_factor,
+        "the part of the slice that is planned for"),
+    key!("lock_floor_ms", true, whole 100..=HOUR_MS, engine.slice.lock_floor_ms,
+        "shortest lease"),
+    key!("lock_cap_ms", true, whole 100..=HOUR_MS, engine.slice.lock_cap_ms,
+        "longest lease"),
+    key!("max_attempts_error", true, whole 1..=1000, engine.retry.attempts_max,
+        "most tries of a line"),
+    key!("max_attempts_not_found", true, whole 1..=1000, engine.retry.attempts_not_found_max,
+        "most tries of a line that the target says it does not have"),
+    key!("backoff_ms_min", false, whole 1..=DAY_MS, engine.retry.backoff_ms_min,
+        "longest wait before the second try; doubles with each further one"),
+    key!("backoff_ms_max", false, whole 1..=DAY_MS, engine.retry.backoff_ms_max,
+        "longest wait there is, also for a Retry-After"),
+    key!("in_flight_max", false, whole 1..=100_000, engine.in_flight_max,
+        "most requests in flight of one process"),
+    key!("record_lines_max", false, whole 1..=10_000, engine.record_lines_max,
+        "most outcomes of one turn"),
+    key!("record_bytes_max", false, whole 1..=TIB, engine.record_bytes_max,
+        "most bytes of outcomes that wait, before nothing more is started"),
+    key!("record_ms_max", false, whole 0..=60_000, engine.record_ms_max,
+        "longest an outcome waits for others"),
+    key!("cpu_max", false, decimal 0.01..=1.0, engine.pressure.cpu_max,
+        "share of all cores beyond which less is claimed"),
+    key!("memory_bytes_max", false, whole 0..=TIB, engine.pressure.memory_bytes_max,
+        "memory of the process beyond which less is claimed; 0 for no bound"),
+    key!("poll_ms", false, whole 10..=HOUR_MS, engine.poll_ms,
+        "how often an idle worker looks for work"),
+    key!("heartbeat_ms", false, whole 10..=HOUR_MS, engine.heartbeat_ms,
+        "how often an instance says that it is alive"),
+    key!("member_stale_ms", false, whole 100..=DAY_MS, engine.member_stale_ms,
+        "when an instance that fell silent is taken for dead"),
+    key!("grace_ms", false, whole 0..=HOUR_MS, engine.grace_ms,
+        "longest wait for what is in flight when asked to stop"),
+    key!("sweep_ms_min", false, whole 10..=DAY_MS, engine.sweep_ms_min,
+        "shortest pause between two sweeps"),
+    key!("sweep_ms_max", false, whole 10..=DAY_MS, engine.sweep_ms_max,
+        "longest pause between two sweeps"),
+    key!("sweep_rows_max", false, whole 1..=1_000_000, engine.sweep_rows_max,
+        "most rows that one step of the sweep touches"),
+    key!("crashes_max", false, whole 1..=1000, engine.crashes_max,
+        "lost leases after which a line that is alone in its lease fails"),
+    key!(
+        "finalise_inline",
+        false,
+        switch,
+        engine.finalise_inline,
+        "whether the worker that sees a batch end closes it"
+    ),
+    key!("finalise_attempts_max", false, whole 1..=1000, engine.finalise_attempts_max,
+        "most tries for a finalisation that somebody else holds"),
+    key!("finalise_wait_ms", false, whole 0..=60_000, engine.finalise_wait_ms,
+        "the wait between those tries"),
+    key!("finalise_lease_ms", false, whole 100..=HOUR_MS, engine.finalise_lease_ms,
+        "how long a finalisation is held before it is renewed or lost"),
+    key!("output_bytes_max", false, whole 1..=TIB, engine.output_bytes_max,
+        "most bytes of results in memory while outputs are written"),
+    key!("retention_closed_batch_secs", false, optional 0..=AGE_SECS_MAX, engine.retention.closed_batch_secs,
+        "how long closed batches are kept"),
+    key!("retention_open_file_secs", false, whole 1..=AGE_SECS_MAX, engine.retention.open_file_secs,
+        "how long files that were never sealed are kept"),
+    key!("retention_member_secs", false, whole 1..=AGE_SECS_MAX, engine.retention.member_secs,
+        "how long instances that left are remembered"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_is_within_its_own_bounds_and_set_is_the_inverse_of_get() {
+        let defaults = Bounds::default();
+        for key in KEYS {
+            let value = (key.get)(&defaults);
+            assert_eq!(key.read(&value.to_string()), Ok(value), "{}", key.name);
+            let mut bounds = Bounds::default();
+            (key.set)(&mut bounds, value);
+            assert_eq!((key.get)(&bounds), value, "{}", key.name);
+        }
+    }
+
+    #[test]
+    fn every_key_is_documented() {
+        let page = include_str!("../../../../docs/configuration.md");
+        let names = KEYS.iter().map(|key| key.name).chain(super::super::TEXTS.iter().copied());
+        for name in names {
+            assert!(page.contains(&format!("| `{name}` |")), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<_> = KEYS.iter().map(|key| key.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), KEYS.len());
+    }
+
+    #[test]
+    fn a_value_out_of_bounds_is_told_what_it_may_be() {
+        let claim = find("claim_max").unwrap();
+        assert_eq!(claim.read("1_000"), Ok(Value::Whole(1000)));
+        let expected = Err("a whole number from 1 to 1000".to_owned());
+        assert_eq!(claim.read("0"), expected);
+        assert_eq!(claim.read("many"), expected);
+        let factor = find("safety_factor").unwrap();
+        assert_eq!(factor.read("NaN"), Err("a number from 0.01 to 1".to_owned()));
+        let keep = find("retention_closed_batch_secs").unwrap();
+        assert_eq!(keep.read("none"), Ok(Value::None));
+    }
+}

@@ -1,0 +1,391 @@
+//! Configuration: one file, then the environment, then flags; each stands over the one before.
+//!
+//! Holds throughout: every value knows where it came from; an unknown key or a value out of its
+//! bounds is an error that names it, never a silent default; no secret is ever shown.
+
+mod file;
+mod keys;
+mod nearest;
+mod show;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use windrow::prelude::Owner;
+
+pub(crate) use keys::{Bounds, KEYS};
+pub(crate) use show::{Args as ShowArgs, run as show};
+use windrow::engine::execute::http::Upstream;
+
+use crate::database::Database;
+use crate::ending::Ending;
+use crate::failure::Told;
+
+/// Keys that are no bounds.
+pub(crate) const TEXTS: &[&str] = &["database", "data", "owner", "storage", "log", "log_format"];
+
+/// The file that is looked for when none is named.
+const FILE: &str = "windrow.toml";
+/// The SQLite file in the data folder.
+const DATABASE_FILE: &str = "windrow.db";
+/// The folder of outputs in the data folder.
+const OUTPUTS: &str = "outputs";
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Default,
+    File { line: usize },
+    Environment(String),
+    Flag,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Default => f.write_str("default"),
+            Origin::File { line } => write!(f, "file, line {line}"),
+            Origin::Environment(name) => write!(f, "environment, {name}"),
+            Origin::Flag => f.write_str("flag"),
+        }
+    }
+}
+
+/// What the command line says of the configuration.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Options of every command")]
+pub(crate) struct Flags {
+    /// An SQLite file, or postgres://user@host/database [env: WINDROW_DATABASE_URL] [default:
+    /// windrow.db in the data folder]
+    #[arg(long, global = true, value_name = "PATH|URL")]
+    database: Option<Database>,
+    /// The folder of the embedded database and the outputs [env: WINDROW_DATA] [default: the user's
+    /// data folder]
+    #[arg(long, global = true, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Whose files and batches [env: WINDROW_OWNER] [default: local]
+    #[arg(long, global = true, value_name = "NAME", value_parser = owner)]
+    owner: Option<Owner>,
+    /// The configuration file [env: WINDROW_CONFIG] [default: windrow.toml here, or in the data
+    /// folder]
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Sets one key of the configuration, as `--set claim_max=200`; may be repeated
+    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = pair)]
+    set: Vec<(String, String)>,
+    /// Machines read it: JSON on standard output, errors and progress as JSON on standard error
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+fn owner(name: &str) -> Result<Owner, String> {
+    Owner::new(name).map_err(|bad| bad.to_string())
+}
+
+pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("give it as KEY=VALUE")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+/// The environment, so that tests can bring their own.
+pub(crate) type Environment = BTreeMap<String, String>;
+
+/// The configuration in force.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) bounds: Bounds,
+    pub(crate) database: Database,
+    pub(crate) data: PathBuf,
+    pub(crate) owner: Owner,
+    /// Where outputs are kept: a folder or `s3://bucket/prefix`.
+    pub(crate) storage: String,
+    /// What is logged, as `RUST_LOG` has it.
+    pub(crate) log: String,
+    pub(crate) log_format: LogFormat,
+    pub(crate) upstreams: BTreeMap<String, Upstream>,
+    /// The file that was read.
+    pub(crate) file: Option<PathBuf>,
+    origins: BTreeMap<&'static str, Origin>,
+}
+
+/// How lines of the log look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum LogFormat {
+    #[default]
+    Text,
+    Json,
+}
+
+/// A text with its origin.
+type Sourced = (String, Origin);
+
+/// The layers, each asked in turn.
+struct Layers<'a> {
+    flags: &'a Flags,
+    environment: &'a Environment,
+    file: file::File,
+}
+
+impl Config {
+    /// Reads every layer. An error has the exit code of a wrong configuration.
+    pub(crate) fn load(flags: &Flags, environment: &Environment) -> anyhow::Result<Self> {
+        let data = data_folder(flags, environment);
+        let path = file_path(flags, environment, data.as_deref())?;
+        let file = path.as_deref().map(file::read).transpose()?.unwrap_or_default();
+        let layers = Layers { flags, environment, file };
+        let mut origins = BTreeMap::new();
+        let bounds = layers.bounds(&mut origins)?;
+        let mut texts = BTreeMap::new();
+        for name in TEXTS {
+            if let Some((value, origin)) = layers.text(name) {
+                texts.insert(*name, value);
+                origins.insert(*name, origin);
+            }
+        }
+        let text = |name: &str| texts.get(name).cloned();
+        let data = text("data").map(PathBuf::from).or(data).ok_or_else(no_home)?;
+        let database = match text("database") {
+            Some(value) => value.parse().map_err(|why| bad("database", &origins, why))?,
+            None => Database::File(data.join(DATABASE_FILE)),
+        };
+        let outputs = || data.join(OUTPUTS).display().to_string();
+        Ok(Self {
+            bounds,
+            database,
+            owner: Owner::new(text("owner").unwrap_or_else(|| "local".to_owned()))
+                .map_err(|why| bad("owner", &origins, why.to_string()))?,
+            storage: text("storage").unwrap_or_else(outputs),
+            log: text("log").unwrap_or_else(|| "info".to_owned()),
+            log_format: log_format_of(text("log_format"), &origins)?,
+            data,
+            upstreams: layers.file.upstreams,
+            file: path,
+            origins,
+        })
+    }
+
+    /// Where a value came from.
+    pub(crate) fn origin(&self, name: &str) -> Origin {
+        self.origins.get(name).cloned().unwrap_or(Origin::Default)
+    }
+}
+
+impl Layers<'_> {
+    fn bounds(&self, origins: &mut BTreeMap<&'static str, Origin>) -> Result<Bounds, Told> {
+        let mut bounds = Bounds::default();
+        for (name, _) in &self.flags.set {
+            if keys::find(name).is_none() && !TEXTS.contains(&name.as_str()) {
+                return Err(unknown_flag(name));
+            }
+        }
+        for key in KEYS {
+            let Some((value, origin)) = self.text(key.name) else { continue };
+            let read = key.read(&value).map_err(|expected| {
+                let what = format!(
+                    "{} is {value:?} ({}), and must be {expected}",
+                    key.name,
+                    self.place(&origin)
+                );
+                Told::new(Ending::Config, what, "give it a value within its bounds.")
+            })?;
+            (key.set)(&mut bounds, read);
+            origins.insert(key.name, origin);
+        }
+        Ok(bounds)
+    }
+
+    /// The value that stands over the others: of a flag, the environment, or the file.
+    fn text(&self, name: &'static str) -> Option<Sourced> {
+        let flag = match name {
+            "data" => self.flags.data.as_ref().map(|path| path.display().to_string()),
+            "database" => self.flags.database.as_ref().map(Database::text),
+            "owner" => self.flags.owner.as_ref().map(ToString::to_string),
+            _ => None,
+        };
+        let set = || self.flags.set.iter().rev().find(|(key, _)| key == name);
+        let flag = flag.or_else(|| set().map(|(_, value)| value.clone()));
+        flag.map(|value| (value, Origin::Flag))
+            .or_else(|| self.in_environment(name))
+            .or_else(|| self.in_file(name))
+    }
+
+    fn in_environment(&self, name: &str) -> Option<Sourced> {
+        let upper = name.to_uppercase();
+        let own = match name {
+            "database" => "WINDROW_DATABASE_URL".to_owned(),
+            _ => format!("WINDROW_{upper}"),
+        };
+        let bare = keys::find(name).is_some_and(|key| key.bare).then_some(upper);
+        // An empty variable is how many shells unset one.
+        let mut names = [Some(own), bare].into_iter().flatten();
+        names.find_map(|name| {
+            let value = self.environment.get(&name).filter(|value| !value.is_empty())?;
+            Some((value.clone(), Origin::Environment(name)))
+        })
+    }
+
+    fn in_file(&self, name: &str) -> Option<Sourced> {
+        let entry = self.file.entries.get(name)?;
+        let value = match name {
+            "data" | "database" | "storage" => self.beside_file(&entry.value),
+            _ => entry.value.clone(),
+        };
+        Some((value, Origin::File { line: entry.line }))
+    }
+
+    /// A path in the file is meant from the file's folder; a URL is left alone.
+    fn beside_file(&self, value: &str) -> String {
+        let folder = self.file.path.parent().unwrap_or(Path::new(""));
+        match value.contains("://") || value.starts_with(':') || folder.as_os_str().is_empty() {
+            true => value.to_owned(),
+            false => folder.join(value).display().to_string(),
+        }
+    }
+
+    fn place(&self, origin: &Origin) -> String {
+        match origin {
+            Origin::File { line } => format!("{}:{line}", self.file.path.display()),
+            Origin::Environment(name) => format!("from the variable {name}"),
+            Origin::Flag => "from --set".to_owned(),
+            Origin::Default => "default".to_owned(),
+        }
+    }
+}
+
+fn unknown_flag(name: &str) -> Told {
+    let known = KEYS.iter().map(|key| key.name).chain(TEXTS.iter().copied());
+    let remedy = match nearest::nearest(name, known) {
+        Some(found) => format!("did you mean `{found}`? `windrow config` lists every key."),
+        None => "`windrow config` lists every key.".to_owned(),
+    };
+    Told::new(Ending::Config, format!("--set: there is no key `{name}`"), remedy)
+}
+
+fn bad(name: &str, origins: &BTreeMap<&'static str, Origin>, why: String) -> Told {
+    let origin = origins.get(name).cloned().unwrap_or(Origin::Default);
+    let what = format!("the value of `{name}` ({origin}) is wrong: {why}");
+    Told::new(Ending::Config, what, "correct it; `windrow config` shows what is in force.")
+}
+
+fn log_format_of(
+    text: Option<String>,
+    origins: &BTreeMap<&'static str, Origin>,
+) -> Result<LogFormat, Told> {
+    match text.as_deref() {
+        None | Some("text") => Ok(LogFormat::Text),
+        Some("json") => Ok(LogFormat::Json),
+        Some(other) => {
+            Err(bad("log_format", origins, format!("{other:?} is neither text nor json")))
+        }
+    }
+}
+
+fn no_home() -> Told {
+    let what = "there is no data folder: neither HOME nor XDG_DATA_HOME is set";
+    Told::new(Ending::Config, what, "name one with --data.")
+}
+
+/// The data folder as far as it is known before the file is read.
+fn data_folder(flags: &Flags, environment: &Environment) -> Option<PathBuf> {
+    let variable = |name: &str| environment.get(name).filter(|value| !value.is_empty());
+    let named = flags.data.clone().or_else(|| variable("WINDROW_DATA").map(PathBuf::from));
+    let home = || variable("HOME").map(|home| Path::new(home).join(".local/share"));
+    let user = || variable("XDG_DATA_HOME").map(PathBuf::from).or_else(home);
+    named.or_else(|| user().map(|folder| folder.join("windrow")))
+}
+
+/// The file that is to be read. One that was named must be there.
+fn file_path(
+    flags: &Flags,
+    environment: &Environment,
+    data: Option<&Path>,
+) -> Result<Option<PathBuf>, Told> {
+    let variable = environment.get("WINDROW_CONFIG").filter(|value| !value.is_empty());
+    if let Some(named) = flags.config.clone().or_else(|| variable.map(PathBuf::from)) {
+        return match named.is_file() {
+            true => Ok(Some(named)),
+            false => {
+                let what = format!("there is no configuration at {}", named.display());
+                let remedy = "check the path given with --config or WINDROW_CONFIG.";
+                Err(Told::new(Ending::Config, what, remedy))
+            }
+        };
+    }
+    let usual = [Some(PathBuf::from(FILE)), data.map(|data| data.join(FILE))];
+    Ok(usual.into_iter().flatten().find(|path| path.is_file()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(pairs: &[(&str, &str)]) -> Environment {
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        pairs.iter().map(own).collect()
+    }
+
+    fn config_in(folder: &Path, text: &str) -> Flags {
+        let path = folder.join("w.toml");
+        std::fs::write(&path, text).unwrap();
+        Flags { config: Some(path), ..Flags::default() }
+    }
+
+    #[test]
+    fn a_flag_stands_over_the_environment_and_that_over_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut flags = config_in(folder.path(), "claim_max = 10\nclaim_min = 2\npoll_ms = 500\n");
+        flags.set = vec![("claim_max".to_owned(), "30".to_owned())];
+        let environment =
+            environment(&[("HOME", "h"), ("CLAIM_MAX", "20"), ("WINDROW_CLAIM_MIN", "3")]);
+        let config = Config::load(&flags, &environment).unwrap();
+        let slice = &config.bounds.engine.slice;
+        assert_eq!((slice.claim_max, slice.claim_min, config.bounds.engine.poll_ms), (30, 3, 500));
+        assert_eq!(config.origin("claim_max"), Origin::Flag);
+        assert_eq!(config.origin("claim_min"), Origin::Environment("WINDROW_CLAIM_MIN".to_owned()));
+        assert_eq!(config.origin("poll_ms"), Origin::File { line: 3 });
+        assert_eq!(config.origin("grace_ms"), Origin::Default);
+        assert_eq!(config.data, Path::new("h/.local/share/windrow"));
+        assert_eq!(config.storage, "h/.local/share/windrow/outputs");
+    }
+
+    #[test]
+    fn the_bare_name_counts_only_for_the_names_of_the_seed_and_below_our_own() {
+        let environment = environment(&[
+            ("HOME", "h"),
+            ("CLAIM_MAX", "20"),
+            ("WINDROW_CLAIM_MAX", "21"),
+            ("POLL_MS", "77"),
+        ]);
+        let config = Config::load(&Flags::default(), &environment).unwrap();
+        assert_eq!(config.bounds.engine.slice.claim_max, 21);
+        assert_eq!(config.origin("poll_ms"), Origin::Default);
+    }
+
+    #[test]
+    fn a_value_out_of_bounds_names_itself_and_its_bounds() {
+        let environment = environment(&[("HOME", "h"), ("SAFETY_FACTOR", "7")]);
+        let error = Config::load(&Flags::default(), &environment).unwrap_err();
+        let said = crate::failure::explain(&error);
+        let wanted = "error: safety_factor is \"7\" (from the variable SAFETY_FACTOR), and must be \
+                      a number from 0.01 to 1\n";
+        assert!(said.starts_with(wanted), "{said}");
+        assert_eq!(crate::failure::ending(&error), Ending::Config);
+    }
+
+    #[test]
+    fn paths_in_the_file_are_meant_from_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let flags = config_in(folder.path(), "data = \"d\"\nstorage = \"s3://b/p\"\n");
+        let config = Config::load(&flags, &Environment::new()).unwrap();
+        assert_eq!(config.data, folder.path().join("d"));
+        assert_eq!(config.storage, "s3://b/p");
+        assert_eq!(config.database, Database::File(folder.path().join("d/windrow.db")));
+    }
+
+    #[test]
+    fn without_a_home_a_folder_must_be_named() {
+        let error = Config::load(&Flags::default(), &Environment::new()).unwrap_err();
+        assert!(crate::failure::explain(&error).contains("name one with --data"));
+    }
+}

@@ -1,0 +1,78 @@
+//! `windrow config`: what is in force, and where each value came from.
+
+use serde_json::{Map, Value, json};
+
+use super::{Config, KEYS, TEXTS, keys};
+use crate::context::Context;
+use crate::ending::Ending;
+use crate::table::Table;
+use crate::text;
+
+/// Shows the configuration in force, without secrets.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+pub(crate) fn run(context: &Context, _: Args) -> anyhow::Result<Ending> {
+    let config = &context.config;
+    match context.json {
+        true => text::say(&as_json(config).to_string())?,
+        false => text::say(&as_text(config))?,
+    }
+    Ok(Ending::Good)
+}
+
+/// A text's value, as it may be shown.
+fn shown(config: &Config, name: &str) -> String {
+    match name {
+        "database" => config.database.to_string(),
+        "data" => config.data.display().to_string(),
+        "owner" => config.owner.to_string(),
+        "storage" => config.storage.clone(),
+        "log" => config.log.clone(),
+        "log_format" => format!("{:?}", config.log_format).to_lowercase(),
+        _ => String::new(),
+    }
+}
+
+fn as_text(config: &Config) -> String {
+    let mut table = Table::new(&["key", "value", "from", "what it is"]);
+    for name in TEXTS {
+        let origin = config.origin(name).to_string();
+        table.row([(*name).to_owned(), shown(config, name), origin, String::new()]);
+    }
+    for key in KEYS {
+        let value = (key.get)(&config.bounds).to_string();
+        let origin = config.origin(key.name).to_string();
+        table.row([key.name.to_owned(), value, origin, key.about.to_owned()]);
+    }
+    let file = config.file.as_ref().map_or("none".to_owned(), |path| path.display().to_string());
+    let mut said = format!("file: {file}\n\n{table}\n");
+    for (name, upstream) in &config.upstreams {
+        said.push_str(&format!("\n[upstreams.{name}]\n{upstream:#?}\n"));
+    }
+    said.trim_end().to_owned()
+}
+
+fn as_json(config: &Config) -> Value {
+    let mut entries = Map::new();
+    let mut add = |name: &str, value: Value| {
+        let origin = config.origin(name).to_string();
+        entries.insert(name.to_owned(), json!({ "value": value, "from": origin }));
+    };
+    for name in TEXTS {
+        add(name, shown(config, name).into());
+    }
+    for key in KEYS {
+        add(
+            key.name,
+            match (key.get)(&config.bounds) {
+                keys::Value::Whole(value) => value.into(),
+                keys::Value::Decimal(value) => value.into(),
+                keys::Value::Switch(value) => value.into(),
+                keys::Value::None => Value::Null,
+            },
+        );
+    }
+    let upstreams: Vec<&String> = config.upstreams.keys().collect();
+    json!({ "file": config.file, "values": entries, "upstreams": upstreams })
+}

@@ -1,0 +1,122 @@
+//! Which batch is meant: an id, the beginning of one, or `last`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use windrow::prelude::*;
+use windrow::store::inspect::{BatchesQuery, PAGE_MAX};
+
+use crate::context::Context;
+use crate::ending::Ending;
+use crate::failure::Told;
+
+/// Fewest letters of an id.
+const PREFIX_CHARS_MIN: usize = 4;
+/// Ids that are shown when a beginning fits several batches.
+const SHOWN_MAX: usize = 5;
+
+/// A batch as people name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Pick {
+    Id(BatchId),
+    /// In small letters, without hyphens.
+    Prefix(String),
+    Last,
+}
+
+impl FromStr for Pick {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "last" {
+            return Ok(Self::Last);
+        }
+        if let Ok(id) = text.parse() {
+            return Ok(Self::Id(id));
+        }
+        let prefix = text.replace('-', "").to_lowercase();
+        match prefix.len() >= PREFIX_CHARS_MIN && prefix.chars().all(|c| c.is_ascii_hexdigit()) {
+            true => Ok(Self::Prefix(prefix)),
+            false => Err(format!(
+                "give a batch's id, at least {PREFIX_CHARS_MIN} letters of its beginning, or `last`"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Pick {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Id(id) => id.fmt(f),
+            Self::Prefix(prefix) => f.write_str(prefix),
+            Self::Last => f.write_str("last"),
+        }
+    }
+}
+
+/// The batch that is meant, with its counts.
+pub(crate) async fn batch(
+    context: &Context,
+    store: &dyn Store,
+    pick: &Pick,
+) -> anyhow::Result<Batch> {
+    let scope = context.scope();
+    match pick {
+        Pick::Id(id) => Ok(store.batch(&scope, *id).await?),
+        Pick::Last => {
+            let query = BatchesQuery { limit: 1, ..BatchesQuery::default() };
+            let newest = store.batches(&scope, query).await?.rows.pop();
+            newest.ok_or_else(|| none(context, "there is no batch yet").into())
+        }
+        Pick::Prefix(prefix) => {
+            let mut found = begin_with(store, &scope, prefix).await?;
+            match found.len() {
+                1 => Ok(found.remove(0)),
+                0 => Err(none(context, format!("no batch begins with {prefix}")).into()),
+                _ => Err(several(prefix, &found).into()),
+            }
+        }
+    }
+}
+
+async fn begin_with(store: &dyn Store, scope: &Scope, prefix: &str) -> anyhow::Result<Vec<Batch>> {
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let query = BatchesQuery { after, limit: PAGE_MAX, ..BatchesQuery::default() };
+        let page = store.batches(scope, query).await?;
+        let fits = |batch: &Batch| batch.id.0.as_simple().to_string().starts_with(prefix);
+        found.extend(page.rows.into_iter().filter(fits));
+        after = page.next;
+        if after.is_none() || found.len() > SHOWN_MAX {
+            return Ok(found);
+        }
+    }
+}
+
+fn none(context: &Context, what: impl Into<String>) -> Told {
+    let owner = &context.config.owner;
+    let remedy = format!("`windrow batches` lists what owner {owner} has; --owner names another.");
+    Told::new(Ending::Failed, what, remedy)
+}
+
+fn several(prefix: &str, found: &[Batch]) -> Told {
+    let ids: Vec<String> = found.iter().take(SHOWN_MAX).map(|batch| batch.id.to_string()).collect();
+    let more = if found.len() > SHOWN_MAX { ", …" } else { "" };
+    let what = format!("several batches begin with {prefix}: {}{more}", ids.join(", "));
+    Told::usage(what, "give more letters of the id.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_named_by_its_id_its_beginning_or_last() {
+        let id = BatchId::new();
+        assert_eq!(id.to_string().parse(), Ok(Pick::Id(id)));
+        assert_eq!("last".parse(), Ok(Pick::Last));
+        assert_eq!("AB12-c".parse(), Ok(Pick::Prefix("ab12c".to_owned())));
+        assert!("abc".parse::<Pick>().is_err());
+        assert!("hello".parse::<Pick>().is_err());
+    }
+}

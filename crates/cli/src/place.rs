@@ -1,0 +1,172 @@
+//! Where lines for a person go: a file, standard output, or a device.
+//!
+//! Holds throughout: a file appears whole or not at all, and an older one stays until then.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+
+use crate::ending::Ending;
+use crate::failure::Told;
+
+/// Anything that takes bytes.
+pub(crate) type Out<'a> = &'a mut (dyn AsyncWrite + Send + Unpin);
+
+/// Where lines go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Standard,
+    File(PathBuf),
+}
+
+impl Place {
+    /// `-` is standard output.
+    pub(crate) fn of(path: PathBuf) -> Self {
+        match path.as_os_str() == "-" {
+            true => Place::Standard,
+            false => Place::File(path),
+        }
+    }
+
+    /// The path, if it has one.
+    pub(crate) fn path(&self) -> Option<&PathBuf> {
+        match self {
+            Place::Standard => None,
+            Place::File(path) => Some(path),
+        }
+    }
+
+    /// For people.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Place::Standard => "standard output".to_owned(),
+            Place::File(path) => path.display().to_string(),
+        }
+    }
+
+    /// Err when nothing could be written there later.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        let Place::File(path) = self else { return Ok(()) };
+        let tried = if path.is_dir() {
+            Err(io::Error::from(io::ErrorKind::IsADirectory))
+        } else if is_plain(path) {
+            staged(path).map(drop)
+        } else {
+            Ok(())
+        };
+        tried.with_context(|| {
+            let what = format!("could not write {}", path.display());
+            let remedy = "name a file in a folder that can be written to with --out.";
+            Told::new(Ending::Outputs, what, remedy)
+        })
+    }
+
+    /// Writes what `fill` gives. A failure is told with `remedy`.
+    pub(crate) async fn put(
+        &self,
+        remedy: impl Into<String>,
+        fill: impl AsyncFnOnce(Out<'_>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let put = match self {
+            Place::Standard => put_standard(fill).await,
+            Place::File(path) if is_plain(path) => put_file(path, fill).await,
+            Place::File(path) => put_device(path, fill).await,
+        };
+        put.with_context(|| {
+            Told::new(Ending::Outputs, format!("could not write {}", self.name()), remedy)
+        })
+    }
+}
+
+/// A pipe or a device must be written to, not replaced.
+fn is_plain(path: &Path) -> bool {
+    path.metadata().map_or(true, |found| found.is_file())
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        Some(_) | None => Path::new("."),
+    }
+}
+
+/// A file beside the one that is meant, not yet visible under its name.
+fn staged(path: &Path) -> io::Result<tempfile::NamedTempFile> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".windrow-").permissions(std::fs::Permissions::from_mode(0o666));
+    builder.tempfile_in(folder_of(path))
+}
+
+async fn put_standard(fill: impl AsyncFnOnce(Out<'_>) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let mut out = tokio::io::stdout();
+    match fill(&mut out).await {
+        Ok(()) => Ok(out.flush().await?),
+        // A reader that went away (`| head`) has what it wanted.
+        Err(error) if is_broken_pipe(&error) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+async fn put_device(
+    path: &Path,
+    fill: impl AsyncFnOnce(Out<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut out = tokio::fs::OpenOptions::new().write(true).open(path).await?;
+    fill(&mut out).await?;
+    Ok(out.flush().await?)
+}
+
+async fn put_file(
+    path: &Path,
+    fill: impl AsyncFnOnce(Out<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let (file, staged) = staged(path)?.into_parts();
+    let mut file = tokio::fs::File::from_std(file);
+    fill(&mut file).await?;
+    file.flush().await?;
+    file.sync_all().await?;
+    staged.persist(path)?;
+    Ok(())
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let broken = |cause: &(dyn std::error::Error + 'static)| {
+        let cause = cause.downcast_ref::<io::Error>();
+        cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+    };
+    error.chain().any(broken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_file_that_could_not_be_filled_leaves_the_older_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let place = Place::of(path.clone());
+        let fill = async |out: Out<'_>| Ok(out.write_all(b"one").await?);
+        place.put("x", fill).await.unwrap();
+        let broken = async |out: Out<'_>| {
+            out.write_all(b"tw").await?;
+            anyhow::bail!("cut")
+        };
+        let error = place.put("try again.", broken).await.unwrap_err();
+        assert_eq!(crate::failure::ending(&error), Ending::Outputs);
+        assert_eq!(std::fs::read(&path).unwrap(), b"one");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left over");
+    }
+
+    #[test]
+    fn a_folder_and_a_missing_folder_are_told_beforehand() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Place::of(folder.path().to_owned()).check().is_err());
+        assert!(Place::of(folder.path().join("no/x")).check().is_err());
+        assert!(Place::of(folder.path().join("x")).check().is_ok());
+        assert!(Place::of("/dev/null".into()).check().is_ok());
+    }
+}

@@ -1,0 +1,222 @@
+//! Progress on standard error: a bar on a terminal, plain lines elsewhere, JSON for machines.
+//!
+//! Holds throughout: standard output belongs to results and summaries; progress never goes there.
+
+mod rate;
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::json;
+
+use crate::clock::Stopwatch;
+use crate::text;
+use rate::Rate;
+
+/// How often a line is printed where no bar can be.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+/// How often machines are told.
+const JSON_EVERY: Duration = Duration::from_secs(1);
+/// Reasons of failures that are shown.
+const REASONS_SHOWN_MAX: usize = 4;
+
+/// How a run is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    Bar,
+    Lines,
+    Json,
+    Quiet,
+}
+
+impl Style {
+    /// What suits who reads standard error.
+    pub(crate) fn of(json: bool, quiet: bool) -> Self {
+        match (json, quiet) {
+            (_, true) => Style::Quiet,
+            (true, false) => Style::Json,
+            (false, false) if std::io::stderr().is_terminal() => Style::Bar,
+            (false, false) => Style::Lines,
+        }
+    }
+}
+
+/// How it stands.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct View {
+    pub(crate) done: u64,
+    pub(crate) total: u64,
+    /// Now, and at most; none when this process only watches.
+    pub(crate) in_flight: Option<(u64, u64)>,
+    pub(crate) retries: u64,
+    /// Lines that did not complete.
+    pub(crate) failed: u64,
+    /// Why tries failed in this process, by code.
+    pub(crate) reasons: BTreeMap<String, u64>,
+    /// What keeps it from going on.
+    pub(crate) note: Option<String>,
+}
+
+/// Where progress is shown.
+pub(crate) struct Screen {
+    style: Style,
+    bar: ProgressBar,
+    started: Stopwatch,
+    /// When it was last shown.
+    shown: Option<Duration>,
+    rate: Rate,
+    note: Option<String>,
+}
+
+impl Screen {
+    /// Nothing is shown yet. `what` stands before the bar.
+    pub(crate) fn new(style: Style, what: &str) -> Self {
+        let target = match style {
+            Style::Bar => ProgressDrawTarget::stderr(),
+            Style::Lines | Style::Json | Style::Quiet => ProgressDrawTarget::hidden(),
+        };
+        let bar = ProgressBar::with_draw_target(Some(0), target);
+        let look = ProgressStyle::with_template("{prefix} {wide_bar:.cyan/blue} {msg}");
+        bar.set_style(look.expect("the template is right").progress_chars("━╸─"));
+        bar.set_prefix(what.to_owned());
+        let (started, rate) = (Stopwatch::start(), Rate::default());
+        Self { style, bar, started, shown: None, rate, note: None }
+    }
+
+    /// Shows how it stands, if it is time to.
+    pub(crate) fn show(&mut self, view: &View) {
+        let now = self.started.elapsed();
+        self.rate.add(now, view.done);
+        let every = match self.style {
+            Style::Bar => Duration::ZERO,
+            Style::Lines => LINE_EVERY,
+            Style::Json => JSON_EVERY,
+            Style::Quiet => return,
+        };
+        let note_is_new = view.note.is_some() && view.note != self.note;
+        if !note_is_new && self.shown.is_some_and(|shown| now < shown + every) {
+            return;
+        }
+        self.shown = Some(now);
+        self.note.clone_from(&view.note);
+        match self.style {
+            Style::Bar => {
+                self.bar.set_length(view.total);
+                self.bar.set_position(view.done);
+                self.bar.set_message(self.sentence(view));
+            }
+            Style::Lines => print(&self.sentence(view)),
+            Style::Json => print(&self.object(view)),
+            Style::Quiet => {}
+        }
+    }
+
+    /// A sentence that stays on the screen.
+    pub(crate) fn say(&self, sentence: &str) {
+        match self.style {
+            Style::Quiet => {}
+            Style::Bar => self.bar.suspend(|| print(sentence)),
+            Style::Lines => print(sentence),
+            Style::Json => print(&json!({ "event": "note", "message": sentence }).to_string()),
+        }
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn sentence(&self, view: &View) -> String {
+        let mut parts = vec![format!(
+            "{}/{} ({})",
+            text::count(view.done),
+            text::count(view.total),
+            text::percent(view.done, view.total)
+        )];
+        if let Some(rate) = self.rate.per_sec() {
+            parts.push(format!("{}/s", text::decimal(rate)));
+        }
+        if let Some(left) = self.rate.time_for(view.total.saturating_sub(view.done)) {
+            parts.push(format!("{} left", text::long_time(left)));
+        }
+        if let Some((now, most)) = view.in_flight {
+            parts.push(format!("{}/{} in flight", text::count(now), text::count(most)));
+        }
+        if view.retries > 0 {
+            parts.push(format!("{} retries", text::count(view.retries)));
+        }
+        if view.failed > 0 {
+            parts.push(format!("{} failed", text::count(view.failed)));
+        }
+        parts.extend(reasons(&view.reasons));
+        parts.extend(view.note.clone());
+        parts.join(" · ")
+    }
+
+    fn object(&self, view: &View) -> String {
+        let left = self.rate.time_for(view.total.saturating_sub(view.done));
+        let (in_flight, limit) = view.in_flight.unzip();
+        json!({
+            "event": "progress",
+            "done": view.done,
+            "total": view.total,
+            "per_sec": self.rate.per_sec(),
+            "left_secs": left.map(|left| left.as_secs()),
+            "in_flight": in_flight,
+            "in_flight_max": limit,
+            "retries": view.retries,
+            "failed": view.failed,
+            "reasons": view.reasons,
+            "note": view.note,
+        })
+        .to_string()
+    }
+}
+
+/// The most frequent reasons for which tries failed.
+fn reasons(all: &BTreeMap<String, u64>) -> Option<String> {
+    let mut sorted: Vec<_> = all.iter().collect();
+    sorted.sort_by_key(|(_, number)| std::cmp::Reverse(**number));
+    let more = if sorted.len() > REASONS_SHOWN_MAX { ", …" } else { "" };
+    let words = sorted.iter().take(REASONS_SHOWN_MAX);
+    let words: Vec<_> =
+        words.map(|(code, number)| format!("{code} {}", text::count(**number))).collect();
+    (!words.is_empty()).then(|| format!("{}{more}", words.join(", ")))
+}
+
+/// A line on standard error. A reader that went away is no reason to stop.
+fn print(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view() -> View {
+        let reasons = [("http_500", 3), ("http_429", 12)];
+        View {
+            done: 1200,
+            total: 5000,
+            in_flight: Some((8, 64)),
+            retries: 15,
+            failed: 1,
+            reasons: reasons.map(|(code, number)| (code.to_owned(), number)).into(),
+            note: None,
+        }
+    }
+
+    #[test]
+    fn a_line_says_what_a_person_wants_to_know() {
+        let mut screen = Screen::new(Style::Quiet, "x");
+        screen.rate.add(Duration::ZERO, 0);
+        screen.rate.add(Duration::from_secs(2), 1200);
+        let said = "1,200/5,000 (24%) · 600/s · 6 s left · 8/64 in flight · 15 retries · \
+                    1 failed · http_429 12, http_500 3";
+        assert_eq!(screen.sentence(&view()), said);
+        let object: serde_json::Value = serde_json::from_str(&screen.object(&view())).unwrap();
+        assert_eq!((&object["done"], &object["left_secs"]), (&json!(1200), &json!(6)));
+    }
+}

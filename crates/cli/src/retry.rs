@@ -1,0 +1,162 @@
+//! `windrow retry`: puts finished lines back to run again, in bounded steps.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use url::Url;
+use windrow::domain::attempt::Status;
+use windrow::engine::execute::http::HttpExecutor;
+use windrow::engine::storage::Storage;
+use windrow::prelude::*;
+use windrow::store::batch::{REPROCESS_LINES_MAX, Reprocess, Select};
+
+use crate::context::Context;
+use crate::drive::{Drive, Why};
+use crate::ending::Ending;
+use crate::failure::Told;
+use crate::pick::{self, Pick};
+use crate::progress::{Screen, Style};
+use crate::run::{outputs_told, url};
+use crate::upstream::UpstreamArgs;
+use crate::{text, watch};
+
+/// How long every target may be out of reach.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(300);
+
+/// Puts finished lines of a batch back to run again; their results are replaced when they are done.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A batch's id, the beginning of it, or `last`
+    batch: Pick,
+    /// All lines with one of these outcomes: completed, failed, not_found, skipped
+    #[arg(
+        long,
+        value_name = "STATUS",
+        value_delimiter = ',',
+        value_parser = status,
+        default_value = "failed,not_found",
+        conflicts_with = "lines"
+    )]
+    status: Vec<Status>,
+    /// These lines, by their numbers in the file, as `1-5,9`
+    #[arg(long, value_name = "LINES")]
+    lines: Option<LineSet>,
+    /// Runs them here and now, to the batch's end
+    #[arg(long)]
+    work: bool,
+    /// Where `--work` sends them [default: where `windrow run` sent them]
+    #[arg(long, value_name = "URL", value_parser = url, requires = "work")]
+    to: Option<Url>,
+    #[command(flatten)]
+    upstream: UpstreamArgs,
+}
+
+/// A line's outcome by its word.
+pub(crate) fn status(word: &str) -> Result<Status, String> {
+    let known = Status::ALL.into_iter().find(|status| status.as_str() == word);
+    known.ok_or_else(|| {
+        let words: Vec<_> = Status::ALL.iter().map(|status| status.as_str()).collect();
+        format!("there is no such status; the statuses are {}", words.join(", "))
+    })
+}
+
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
+    let store = context.open_existing().await?;
+    let batch = pick::batch(context, &*store, &args.batch).await?;
+    let select = match &args.lines {
+        Some(lines) => Select::Lines(lines.clone()),
+        None => Select::Statuses(args.status.clone()),
+    };
+    // Before anything is moved: where it goes must be known.
+    let executor = args.work.then(|| args.executor(context, &batch)).transpose()?;
+    let moved = reprocess(&*store, &context.scope(), batch.id, select).await?;
+    let batch = store.batch(&context.scope(), batch.id).await?;
+    if let Some(executor) = executor.filter(|_| !batch.state.is_closed()) {
+        return work(context, store, batch, executor).await;
+    }
+    let value = serde_json::json!({ "moved": moved, "batch": batch });
+    context.tell(&value, || said(&batch, moved))?;
+    Ok(Ending::Good)
+}
+
+impl Args {
+    fn executor(&self, context: &Context, batch: &Batch) -> anyhow::Result<HttpExecutor> {
+        let sent_to = || url(batch.metadata.get("to")?).ok();
+        let to = self.to.clone().or_else(sent_to).ok_or_else(|| {
+            let what = format!("nobody knows where the lines of batch {} go", batch.id);
+            Told::usage(what, "say so with --to.")
+        })?;
+        self.upstream.executor(context, &to)
+    }
+}
+
+/// Drives the batch to its end.
+async fn work(
+    context: &Context,
+    store: Arc<dyn Store>,
+    batch: Batch,
+    executor: HttpExecutor,
+) -> anyhow::Result<Ending> {
+    let storage = Storage::open(&context.config.storage).with_context(outputs_told)?;
+    let id = batch.id;
+    let mut screen = Screen::new(Style::of(context.json, false), &text::short_id(id));
+    let drive = Drive {
+        store: store.clone(),
+        storage,
+        executor,
+        options: context.config.bounds.engine.clone(),
+        service: "windrow retry",
+        batch,
+        give_up_after: GIVE_UP_AFTER,
+    };
+    let driven = drive.run(&mut screen).await?;
+    let batch = store.batch(&context.scope(), id).await?;
+    if batch.state.is_closed() {
+        context.tell(&batch, || watch::closed(&batch))?;
+        return Ok(watch::ending(&batch));
+    }
+    let again = format!("`windrow retry {id} --work` goes on; nothing is lost.");
+    let (ending, what) = match driven.why {
+        Why::Asked | Why::Closed => (Ending::Stopped, "stopped before the end".to_owned()),
+        Why::GaveUp(trouble) => {
+            let trouble = trouble.unwrap_or_else(|| "no answer".to_owned());
+            (Ending::Unreachable, format!("the upstream was out of reach: {trouble}"))
+        }
+        Why::Outputs(error) => (Ending::Outputs, format!("could not write the outputs: {error}")),
+    };
+    Err(Told::new(ending, what, again).into())
+}
+
+/// Moves all of them, one bounded step after the other.
+async fn reprocess(
+    store: &dyn Store,
+    scope: &Scope,
+    batch: BatchId,
+    select: Select,
+) -> anyhow::Result<u64> {
+    let (mut moved, mut generation) = (0, None);
+    loop {
+        let step =
+            Reprocess { batch, select: select.clone(), generation, lines_max: REPROCESS_LINES_MAX };
+        let done = store.reprocess(scope, step).await?;
+        moved += done.moved;
+        generation = Some(done.generation);
+        if !done.more {
+            return Ok(moved);
+        }
+    }
+}
+
+fn said(batch: &Batch, moved: u64) -> String {
+    if moved == 0 {
+        return format!("batch {}: no line to retry.", batch.id);
+    }
+    let lines =
+        if moved == 1 { "1 line".to_owned() } else { format!("{} lines", text::count(moved)) };
+    let run = match (batch.metadata.get("path"), batch.metadata.get("to")) {
+        (Some(path), Some(to)) => format!("windrow run {path} --to {to}"),
+        _ => "windrow work --to URL".to_owned(),
+    };
+    format!("batch {}: {lines} will run again.\nTo run them: {run}", batch.id)
+}

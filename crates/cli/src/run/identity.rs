@@ -1,0 +1,83 @@
+//! Which batch a command means: the same command over the same file is the same batch.
+//!
+//! Holds throughout: the id follows from the command alone, so that two processes that start at the
+//! same moment, or one that starts again, agree on it without asking each other.
+
+use url::Url;
+use windrow::prelude::*;
+use windrow::store::Kind;
+
+/// Numbers that are looked at beyond the last one found: a batch in between may have been deleted.
+const GAP_MAX: u32 = 8;
+
+/// What a command is about.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    /// Whose it is.
+    pub(crate) owner: Owner,
+    /// The canonical path, or the content's hash for standard input.
+    pub(crate) source: String,
+    pub(crate) to: Url,
+}
+
+/// What the store has of a command.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// The newest batch of the command.
+    pub(crate) last: Option<Batch>,
+    /// The id for a new one.
+    pub(crate) free: BatchId,
+}
+
+impl Identity {
+    /// The id of the command's run number `n`.
+    pub(crate) fn id(&self, n: u32) -> BatchId {
+        let mut hasher = blake3::Hasher::new_derive_key("windrow 2026 run");
+        for part in [self.owner.as_str(), &self.source, self.to.as_str()] {
+            hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
+        }
+        hasher.update(&n.to_le_bytes());
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+        BatchId(uuid::Uuid::new_v8(bytes))
+    }
+
+    /// Looks the command up.
+    pub(crate) async fn find(&self, store: &dyn Store) -> windrow::store::Result<Found> {
+        let scope = Scope::Owner(self.owner.clone());
+        let (mut last, mut next, mut n) = (None, 0, 0);
+        while n < next + GAP_MAX {
+            match store.batch(&scope, self.id(n)).await {
+                Ok(batch) => (last, next) = (Some(batch), n + 1),
+                Err(error) if error.kind == Kind::Missing => {}
+                Err(error) => return Err(error),
+            }
+            n += 1;
+        }
+        Ok(Found { last, free: self.id(next) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_follows_from_owner_source_url_and_number() {
+        let identity = |owner: &str, source: &str, to: &str| Identity {
+            owner: Owner::new(owner).unwrap(),
+            source: source.to_owned(),
+            to: to.parse().unwrap(),
+        };
+        let base = identity("a", "b", "http://h").id(0);
+        assert_eq!(base, identity("a", "b", "http://h/").id(0));
+        assert_eq!(base.0.get_version_num(), 8);
+        let others = [
+            identity("ab", "", "http://h").id(0),
+            identity("a", "c", "http://h").id(0),
+            identity("a", "b", "http://g").id(0),
+            identity("a", "b", "http://h").id(1),
+        ];
+        assert!(others.iter().all(|other| *other != base));
+    }
+}

@@ -1,0 +1,416 @@
+//! `windrow run`: a file comes in, is driven to its end, and its results are written beside it.
+//!
+//! Holds throughout: everything that can be checked is checked before anything is written; the same
+//! command again goes on where it stopped, and sends no finished line again; a file that changed in
+//! between is never mixed with the one that the run began with.
+
+mod identity;
+mod input;
+mod reach;
+mod report;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use url::Url;
+use windrow::engine::Progress;
+use windrow::engine::storage::Storage;
+use windrow::prelude::*;
+use windrow::store::Kind;
+
+use crate::clock::Stopwatch;
+use crate::context::Context;
+use crate::drive::{Drive, Driven, Why};
+use crate::ending::Ending;
+use crate::failure::Told;
+use crate::outputs::{Results, Summary, Which};
+use crate::place::Place;
+use crate::progress::{Screen, Style};
+use crate::upstream::UpstreamArgs;
+use crate::{database, ingest as ingesting, log, text, watch};
+use identity::Identity;
+use input::{Content, Input};
+pub(crate) use reach::url;
+use report::Report;
+
+/// Runs every line of a JSONL file against an HTTP upstream and writes the results beside it. The
+/// same command again goes on where it stopped.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The file, one `{"custom_id", "method", "url", "body"}` a line; `-` reads standard input
+    file: PathBuf,
+    /// Where the requests go: each line's own path is added to this URL
+    #[arg(long, value_name = "URL", value_parser = url)]
+    to: Url,
+    /// Where the results go [default: NAME.results.jsonl beside the file; standard output for `-`];
+    /// lines that did not complete go beside them, as NAME.errors.jsonl
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    upstream: UpstreamArgs,
+    /// The run expires after that long, as `24h` or `90m`; lines that never ran say so
+    #[arg(long, value_name = "TIME", value_parser = window)]
+    window: Option<Duration>,
+    /// Begins a new run, also when there is one already
+    #[arg(long)]
+    fresh: bool,
+    /// Shows no progress
+    #[arg(long, short)]
+    quiet: bool,
+    /// Stops when the upstream was out of reach for that many seconds
+    #[arg(long, value_name = "SECS", default_value_t = 300)]
+    give_up_after: u64,
+}
+
+fn window(text: &str) -> Result<Duration, String> {
+    let time: jiff::SignedDuration = text.parse().map_err(|why: jiff::Error| why.to_string())?;
+    let time = Duration::try_from(time).ok().filter(|time| time.as_secs() > 0);
+    time.ok_or_else(|| "give at least one second".to_owned())
+}
+
+/// Where the two files go.
+#[derive(Debug)]
+struct Places {
+    results: Place,
+    errors: PathBuf,
+}
+
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
+    let is_standard = args.file.as_os_str() == "-";
+    let file = if is_standard { None } else { Some(Input::file(&args.file)?) };
+    let places = file.as_ref().map(|file| places(&args, &file.path)).transpose()?;
+    let out = args.out.clone().map(Place::of);
+    places.as_ref().map(|places| &places.results).or(out.as_ref()).map_or(Ok(()), Place::check)?;
+    log::start_if_asked(&context.config)?;
+    let executor = args.upstream.executor(context, &args.to)?;
+    // What is finished already needs no upstream; anything else does.
+    let reached = reach::probe(&args.to).await;
+    if !context.config.database.may_exist() {
+        reached.as_ref().map_err(Clone::clone)?;
+    }
+    let input = match file {
+        Some(file) => file,
+        None => Input::standard(&context.config.data).await?,
+    };
+    let mut screen = Screen::new(Style::of(context.json, args.quiet), &input.name);
+    let store = context.open().await?;
+    let run = Run { context, args: &args, input, store };
+    let batch = run.batch(&reached, &screen).await?;
+    let places = places.unwrap_or_else(|| Places {
+        results: out.unwrap_or(Place::Standard),
+        errors: context.config.data.join("runs").join(format!("{}.errors.jsonl", batch.id)),
+    });
+    let storage = Storage::open(&context.config.storage).with_context(outputs_told)?;
+    if batch.state.is_closed() {
+        return run.rewrite(&storage, &batch, &places).await;
+    }
+    if batch.counts.unfinished() > 0 {
+        reached?;
+    }
+    let drive = Drive {
+        store: run.store.clone(),
+        storage: storage.clone(),
+        executor,
+        options: context.config.bounds.engine.clone(),
+        service: "windrow run",
+        batch,
+        give_up_after: Duration::from_secs(args.give_up_after),
+    };
+    let id = drive.batch.id;
+    let driven = drive.run(&mut screen).await?;
+    let batch = run.store.batch(&context.scope(), id).await?;
+    run.end(&storage, &batch, &driven, &places).await
+}
+
+pub(crate) fn outputs_told() -> Told {
+    let remedy = "name a folder that can be written to with --data, or `storage` in the \
+                  configuration.";
+    Told::new(Ending::Outputs, "could not open the storage of outputs", remedy)
+}
+
+/// Beside the results, or beside the file. Never the file itself.
+fn places(args: &Args, file: &Path) -> anyhow::Result<Places> {
+    // `a.results.jsonl` and `a.jsonl` both go with `a.errors.jsonl`.
+    let beside = |name: &Path, end: &str| {
+        let stem = name.with_extension("");
+        let stem = match stem.extension().is_some_and(|extension| extension == "results") {
+            true => stem.with_extension(""),
+            false => stem,
+        };
+        stem.with_added_extension(end)
+    };
+    let usual = || Place::File(beside(&args.file, "results.jsonl"));
+    let results = args.out.clone().map_or_else(usual, Place::of);
+    let errors = match &results {
+        Place::File(path) => beside(path, "errors.jsonl"),
+        Place::Standard => beside(&args.file, "errors.jsonl"),
+    };
+    for path in [Some(&errors), results.path()].into_iter().flatten() {
+        if path.canonicalize().is_ok_and(|path| path == file) {
+            let what = format!("{} would be written over by its own results", file.display());
+            return Err(Told::usage(what, "name another file with --out.").into());
+        }
+    }
+    Ok(Places { results, errors })
+}
+
+/// A command at work.
+struct Run<'a> {
+    context: &'a Context,
+    args: &'a Args,
+    input: Input,
+    store: Arc<dyn Store>,
+}
+
+impl Run<'_> {
+    /// The batch of this command: the one there is, or a new one.
+    async fn batch(&self, reached: &Result<(), Told>, screen: &Screen) -> anyhow::Result<Batch> {
+        let identity = Identity {
+            owner: self.context.config.owner.clone(),
+            source: self.input.source.clone(),
+            to: self.args.to.clone(),
+        };
+        let found = identity.find(&*self.store).await?;
+        match found.last {
+            Some(batch) if !self.args.fresh => self.go_on(batch, screen).await,
+            Some(_) | None => {
+                reached.as_ref().map_err(Clone::clone)?;
+                self.begin(found.free, screen).await
+            }
+        }
+    }
+
+    /// Goes on with a batch, if the file is still the one it began with.
+    async fn go_on(&self, batch: Batch, screen: &Screen) -> anyhow::Result<Batch> {
+        let content = self.input.content().await?;
+        if batch.metadata.get("content").is_some_and(|hash| *hash != content.hash) {
+            return Err(self.changed(&batch, &content).into());
+        }
+        if batch.state == State::Paused {
+            screen.say("The batch was paused; it goes on now.");
+            return Ok(self.store.resume_batch(&self.context.scope(), batch.id).await?);
+        }
+        let counts = &batch.counts;
+        if !batch.state.is_closed() && counts.finished() > 0 {
+            let (done, total) = (text::count(counts.finished()), text::count(counts.total));
+            screen.say(&format!("Going on: {done} of {total} lines are done already."));
+        }
+        Ok(batch)
+    }
+
+    fn changed(&self, batch: &Batch, now: &Content) -> Told {
+        let then = |key: &str| batch.metadata.get(key).map_or("?", String::as_str);
+        let bytes = then("bytes").parse().map_or_else(|_| "?".to_owned(), text::count);
+        let what = format!(
+            "{} changed since its run began: then {bytes} bytes ({}), now {} bytes ({})",
+            self.input.path.display(),
+            text::short_id(then("content")),
+            text::count(now.bytes),
+            text::short_id(&now.hash),
+        );
+        let remedy = format!(
+            "put the old content back to go on, or add --fresh to run the new content; the old run \
+             keeps its results either way (windrow results {}).",
+            batch.id
+        );
+        Told::new(Ending::Changed, what, remedy)
+    }
+
+    /// Takes the file in and makes a batch over it.
+    async fn begin(&self, id: BatchId, screen: &Screen) -> anyhow::Result<Batch> {
+        let owner = self.context.config.owner.clone();
+        let file = NewFile {
+            id: FileId::new(),
+            owner: owner.clone(),
+            name: self.input.name.clone(),
+            purpose: "batch".to_owned(),
+            expires_at: None,
+        };
+        let started = Stopwatch::start();
+        let mut reader = self.input.open().await?;
+        let options = self.context.config.bounds.ingest.clone();
+        let done = ingest(&*self.store, &mut reader, file, options).await;
+        let done = done.with_context(|| {
+            format!("could not take {} in; nothing of it is kept", self.input.path.display())
+        })?;
+        if !done.errors.is_empty() {
+            let _ = self.store.drop_file(&self.context.scope(), done.file.id).await;
+            return Err(ingesting::invalid(&self.input.name, &done).into());
+        }
+        let (lines, size) = (text::count(done.file.lines), text::size(done.file.bytes));
+        screen
+            .say(&format!("Took in {lines} lines, {size}, in {}.", text::time(started.elapsed())));
+        let content = reader.content();
+        let metadata = [
+            ("content", content.hash.clone()),
+            ("bytes", content.bytes.to_string()),
+            ("path", self.input.path.display().to_string()),
+            ("to", self.args.to.to_string()),
+        ];
+        let new = NewBatch {
+            id,
+            file: done.file.id,
+            owner,
+            endpoint: self.input.endpoint().await,
+            window_secs: self.args.window.map(|window| window.as_secs()),
+            priority: 0,
+            job_type: Some("run".to_owned()),
+            source_address: None,
+            metadata: metadata.map(|(key, value)| (key.to_owned(), value)).into(),
+            idempotency_key: None,
+        };
+        match self.store.create_batch(new).await {
+            // The same command, started twice: whoever came first made the batch for both.
+            Err(error) if error.kind == Kind::Conflict => {
+                let _ = self.store.drop_file(&self.context.scope(), done.file.id).await;
+                let batch = self.store.batch(&self.context.scope(), id).await;
+                self.go_on(batch.map_err(|_| error)?, screen).await
+            }
+            made => Ok(made?),
+        }
+    }
+
+    /// A batch that is closed: nothing is sent; results that are missing or old are written again.
+    async fn rewrite(
+        &self,
+        storage: &Storage,
+        batch: &Batch,
+        places: &Places,
+    ) -> anyhow::Result<Ending> {
+        let mut report = Report::new(batch, &Progress::default(), Duration::ZERO);
+        let wrote = !is_in_place(batch, places);
+        if wrote {
+            self.write(storage, batch, places).await?;
+        }
+        self.fill(&mut report, batch, places).await?;
+        let again = if wrote { "The results were written again." } else { "They are in place." };
+        self.tell(&report, places, || {
+            format!("{}\nThis run is over; nothing was sent. {again}", report.text())
+        })?;
+        Ok(watch::ending(batch))
+    }
+
+    /// What became of a drive.
+    async fn end(
+        &self,
+        storage: &Storage,
+        batch: &Batch,
+        driven: &Driven,
+        places: &Places,
+    ) -> anyhow::Result<Ending> {
+        let mut report = Report::new(batch, &driven.progress, driven.took);
+        report.released = driven.report.released;
+        if batch.state.is_closed() {
+            self.write(storage, batch, places).await?;
+            self.fill(&mut report, batch, places).await?;
+            self.tell(&report, places, || format!("{}{}", report.text(), retry_hint(&report)))?;
+            return Ok(watch::ending(batch));
+        }
+        let released = text::count(driven.report.released);
+        let again = format!("released {released} lines; run the same command again to resume.");
+        match &driven.why {
+            Why::Asked | Why::Closed => {
+                let sentence = format!("Stopped: {again}");
+                self.tell(&report, places, || format!("{}\n{sentence}", report.text()))?;
+                Ok(Ending::Stopped)
+            }
+            Why::GaveUp(trouble) => {
+                let trouble = trouble.as_deref().unwrap_or("it does not answer");
+                let secs = self.args.give_up_after;
+                let what = format!("{} was out of reach for {secs} s: {trouble}", self.args.to);
+                Err(Told::new(Ending::Unreachable, what, again).into())
+            }
+            Why::Outputs(error) => {
+                let what = format!("could not write the outputs: {error}");
+                let remedy = "make room or make the folder writable, and run the same command \
+                              again: every line is kept, and nothing is sent twice.";
+                Err(Told::new(Ending::Outputs, what, remedy).into())
+            }
+        }
+    }
+
+    async fn write(&self, storage: &Storage, batch: &Batch, places: &Places) -> anyhow::Result<()> {
+        let results = Results {
+            store: &*self.store,
+            storage: Some(storage),
+            scope: &self.context.scope(),
+            batch,
+            bytes_max: self.context.config.bounds.engine.output_bytes_max,
+        };
+        results.put(Which::Results, &places.results).await?;
+        if has_errors(batch) {
+            database::make_folder(places.errors.parent())?;
+            return results.put(Which::Errors, &Place::File(places.errors.clone())).await;
+        }
+        match std::fs::remove_file(&places.errors) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error)
+                .with_context(|| format!("could not remove the old {}", places.errors.display())),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    async fn fill(
+        &self,
+        report: &mut Report,
+        batch: &Batch,
+        places: &Places,
+    ) -> anyhow::Result<()> {
+        report.results = places.results.path().cloned();
+        report.errors = has_errors(batch).then(|| places.errors.clone());
+        if has_errors(batch) {
+            let found = report::reasons(&*self.store, &self.context.scope(), batch.id).await?;
+            (report.reasons, report.more_reasons) = found;
+        }
+        Ok(())
+    }
+
+    /// The summary goes to standard output, unless the results do.
+    fn tell(
+        &self,
+        report: &Report,
+        places: &Places,
+        people: impl FnOnce() -> String,
+    ) -> anyhow::Result<()> {
+        let said = match self.context.json {
+            true => serde_json::to_string(report)?,
+            false => people(),
+        };
+        match places.results {
+            Place::Standard => eprintln!("{said}"),
+            Place::File(_) => text::say(said.trim_start_matches('\n'))?,
+        }
+        Ok(())
+    }
+}
+
+fn has_errors(batch: &Batch) -> bool {
+    batch.counts.completed < batch.counts.total
+}
+
+/// Whether the files on disk are those of this closing.
+fn is_in_place(batch: &Batch, places: &Places) -> bool {
+    let Place::File(results) = &places.results else { return false };
+    let Some(summary) = Summary::of(batch) else { return false };
+    let fits = |path: &Path, bytes: u64| {
+        let Ok(found) = path.metadata() else { return false };
+        let written = found.modified().ok().and_then(|at| jiff::Timestamp::try_from(at).ok());
+        found.len() == bytes && written >= batch.closed_at
+    };
+    let errors =
+        summary.errors.map_or(!places.errors.exists(), |errors| fits(&places.errors, errors.bytes));
+    errors && fits(results, summary.output.map_or(0, |output| output.bytes))
+}
+
+fn retry_hint(report: &Report) -> String {
+    let failed = report.counts.failed + report.counts.not_found;
+    match failed {
+        0 => String::new(),
+        _ => format!(
+            "\nTo try the {} again: windrow retry {}, then the same command.",
+            text::count(failed),
+            text::short_id(report.batch)
+        ),
+    }
+}

@@ -1,0 +1,67 @@
+//! Whether anybody listens at the upstream's address, before anything is written.
+
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use url::Url;
+
+use crate::ending::Ending;
+use crate::failure::Told;
+
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+
+/// Reads `--to`.
+pub(crate) fn url(text: &str) -> Result<Url, String> {
+    let url: Url = text.parse().map_err(|why| format!("it is no URL: {why}"))?;
+    match (url.scheme(), url.host_str()) {
+        ("http" | "https", Some(_)) => {}
+        _ => return Err("give it as http://host:port or https://host".to_owned()),
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        let instead = "--api-key-env, --api-key-file or --header";
+        return Err(format!("a URL is kept and shown: give the secret with {instead} instead"));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err("give it without a query: each line brings its own path".to_owned());
+    }
+    Ok(url)
+}
+
+/// Connects, and closes again.
+pub(crate) async fn probe(url: &Url) -> Result<(), Told> {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let port = url.port_or_known_default().unwrap_or(80);
+    let why = match tokio::time::timeout(CONNECT_MAX, TcpStream::connect((host, port))).await {
+        Ok(Ok(_)) => return Ok(()),
+        Ok(Err(error)) => match error.kind() {
+            std::io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
+            _ => error.to_string(),
+        },
+        Err(_) => format!("no answer in {} s", CONNECT_MAX.as_secs()),
+    };
+    let what = format!("could not reach {url}: {why}");
+    let remedy = "start the server or correct --to, and run the same command again; nothing was \
+                  sent, and what is finished stays finished.";
+    Err(Told::new(Ending::Unreachable, what, remedy))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_http_urls_are_taken() {
+        assert!(url("http://localhost:8000/v1").is_ok());
+        assert!(url("https://[::1]").is_ok());
+        for bad in ["localhost:8000", "ftp://h", "http://", "http://u:p@h", "http://h/?a=b"] {
+            assert!(url(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_closed_port_is_told_apart() {
+        // Port 1 refuses at once.
+        let told = probe(&url("http://127.0.0.1:1").unwrap()).await.unwrap_err();
+        assert_eq!(told.to_string(), "could not reach http://127.0.0.1:1/: connection refused");
+    }
+}

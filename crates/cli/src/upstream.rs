@@ -1,0 +1,89 @@
+//! Where requests go: what the command line and the configuration say of upstreams.
+//!
+//! Holds throughout: a key or header of the configuration is never sent to another origin than the
+//! one it was configured for.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use url::Url;
+use windrow::engine::execute::http::{Config, HttpExecutor, KeySource, Upstream};
+
+use crate::config::pair;
+use crate::context::Context;
+use crate::ending::Ending;
+use crate::failure::Told;
+
+/// The table of the configuration for every target that no other table names.
+pub(crate) const DEFAULT: &str = "default";
+
+/// How the upstream that `--to` names is treated.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct UpstreamArgs {
+    /// Most requests in flight
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    concurrency: Option<u32>,
+    /// The variable that holds the API key, sent as `Authorization: Bearer`
+    #[arg(long, value_name = "VAR", conflicts_with = "api_key_file")]
+    api_key_env: Option<String>,
+    /// The file that holds the API key
+    #[arg(long, value_name = "PATH")]
+    api_key_file: Option<PathBuf>,
+    /// A header of every request; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    header: Vec<(String, String)>,
+}
+
+impl UpstreamArgs {
+    /// Sends everything to one URL.
+    pub(crate) fn executor(&self, context: &Context, to: &Url) -> anyhow::Result<HttpExecutor> {
+        let default = Some(self.upstream(context, to));
+        build(Config { upstreams: Vec::new(), default })
+    }
+
+    /// Sends each target where the configuration says, and every other to `to` if it is given.
+    pub(crate) fn executor_for_all(
+        &self,
+        context: &Context,
+        to: Option<&Url>,
+    ) -> anyhow::Result<HttpExecutor> {
+        let mut tables = context.config.upstreams.clone();
+        let default = tables.remove(DEFAULT);
+        let default = to.map(|to| self.upstream(context, to)).or(default);
+        let named = tables.into_iter().map(|(name, table)| Upstream { name, ..table });
+        let upstreams: Vec<_> = named.collect();
+        if upstreams.is_empty() && default.is_none() {
+            let what = "no upstream is named, so there is nowhere to send lines to";
+            let remedy = "give one with --to, or [upstreams.NAME] in the configuration.";
+            return Err(Told::usage(what, remedy).into());
+        }
+        build(Config { upstreams, default })
+    }
+
+    fn upstream(&self, context: &Context, to: &Url) -> Upstream {
+        let table = context.config.upstreams.get(DEFAULT).filter(|table| {
+            table.base_url.parse::<Url>().is_ok_and(|url| url.origin() == to.origin())
+        });
+        let mut upstream = table.cloned().unwrap_or_default();
+        upstream.base_url = to.to_string();
+        upstream.targets.clear();
+        if let Some(most) = self.concurrency {
+            upstream.concurrency_max = most;
+            upstream.concurrency_start = most;
+            upstream.concurrency_min = upstream.concurrency_min.min(most);
+        }
+        let variable = self.api_key_env.clone().map(KeySource::Env);
+        let key = variable.or_else(|| self.api_key_file.clone().map(KeySource::File));
+        upstream.api_key = key.or(upstream.api_key);
+        upstream.headers.0.extend(self.header.iter().cloned());
+        upstream
+    }
+}
+
+fn build(config: Config) -> anyhow::Result<HttpExecutor> {
+    HttpExecutor::new(config).context(Told::new(
+        Ending::Config,
+        "an upstream cannot be used as it is configured",
+        "correct what the cause names, in the configuration or on the command line.",
+    ))
+}

@@ -1,0 +1,81 @@
+//! `windrow watch`: follows a batch that others work on, until it is closed.
+
+use std::time::Duration;
+
+use windrow::prelude::*;
+
+use crate::clock;
+use crate::context::Context;
+use crate::ending::Ending;
+use crate::pick::{self, Pick};
+use crate::progress::{Screen, Style, View};
+use crate::text;
+
+/// How often the batch is looked at: O(lanes), whatever its size.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Follows a batch until it is closed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A batch's id, the beginning of it, or `last`
+    batch: Pick,
+}
+
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
+    let store = context.open_existing().await?;
+    let mut batch = pick::batch(context, &*store, &args.batch).await?;
+    let mut screen = Screen::new(Style::of(context.json, false), &text::short_id(batch.id));
+    while !batch.state.is_closed() {
+        screen.show(&view(&batch));
+        clock::pause(LOOK_EVERY).await;
+        batch = store.batch(&context.scope(), batch.id).await?;
+    }
+    screen.end();
+    context.tell(&batch, || closed(&batch))?;
+    Ok(ending(&batch))
+}
+
+fn view(batch: &Batch) -> View {
+    let counts = &batch.counts;
+    let note = match batch.state {
+        State::InProgress => None,
+        state => Some(match &batch.last_error {
+            Some(error) => format!("{state}: {error}"),
+            None => state.to_string(),
+        }),
+    };
+    View {
+        done: counts.finished(),
+        total: counts.total,
+        in_flight: None,
+        retries: 0,
+        failed: counts.failed + counts.not_found,
+        note,
+        ..View::default()
+    }
+}
+
+/// How a closed batch ends its command.
+pub(crate) fn ending(batch: &Batch) -> Ending {
+    let counts = &batch.counts;
+    match batch.state == State::Completed && counts.failed + counts.not_found == 0 {
+        true => Ending::Good,
+        false => Ending::SomeFailed,
+    }
+}
+
+/// A closed batch in one sentence.
+pub(crate) fn closed(batch: &Batch) -> String {
+    let counts = &batch.counts;
+    let all = [
+        (counts.completed, "completed"),
+        (counts.failed, "failed"),
+        (counts.not_found, "not found"),
+        (counts.skipped, "skipped"),
+        (counts.unfinished(), "never run"),
+    ];
+    let parts = all.into_iter().filter(|(number, word)| *number > 0 || *word == "completed");
+    let parts: Vec<_> =
+        parts.map(|(number, word)| format!("{} {word}", text::count(number))).collect();
+    format!("batch {} is {}: {}.", batch.id, batch.state, parts.join(", "))
+}

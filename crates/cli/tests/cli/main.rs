@@ -1,0 +1,13 @@
+//! The binary as people use it, on SQLite and against a scripted upstream: what it prints, what it
+//! leaves behind, and how it ends.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+mod batches;
+mod config;
+mod demo;
+mod kit;
+mod results;
+mod run;
+mod stop;
+mod work;

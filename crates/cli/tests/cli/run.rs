@@ -1,0 +1,205 @@
+//! `windrow run`: to its results, again, over a changed file, and with everything that can be wrong.
+
+use std::process::Stdio;
+
+use tokio::io::AsyncWriteExt as _;
+use windrow_testkit::upstream::{Act, Script, Upstream};
+
+use crate::kit::{Desk, ended, exists, ids, ids_of};
+
+#[tokio::test]
+async fn a_file_runs_to_its_results_and_the_same_command_sends_nothing_again() {
+    let (desk, upstream) = (Desk::new(), Upstream::start(Script::echo()).await.unwrap());
+    desk.requests("a.jsonl", 120);
+    let args = ["run", "a.jsonl", "--to", &upstream.url()];
+    let said = desk.windrow(&args).await;
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.out.contains("120  completed"), "{said:?}");
+    assert!(said.err.contains("Took in 120 lines"), "{said:?}");
+    assert_eq!(ids(&desk.read("a.results.jsonl")), ids_of(1..=120));
+    assert_eq!(desk.names(), ["a.jsonl", "a.results.jsonl"], "no errors, no other files");
+    assert_eq!(upstream.counts().requests, 120);
+
+    let said = desk.windrow(&args).await;
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.out.contains("nothing was sent. They are in place."), "{said:?}");
+    std::fs::remove_file(desk.path("a.results.jsonl")).unwrap();
+    // What is finished needs no upstream.
+    upstream.stop().await;
+    let said = desk.windrow(&args).await;
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.out.contains("The results were written again."), "{said:?}");
+    assert_eq!(ids(&desk.read("a.results.jsonl")), ids_of(1..=120));
+    assert_eq!(upstream.counts().requests, 120, "nothing was sent again");
+}
+
+#[tokio::test]
+async fn failed_lines_go_beside_the_results_and_only_they_are_retried() {
+    let refuses = |number: u64| number.is_multiple_of(10);
+    let script = Script::new(move |seen| {
+        let body: serde_json::Value = serde_json::from_slice(&seen.body).unwrap();
+        match refuses(body["n"].as_u64().unwrap()) {
+            true => Act::error(400, "I would rather not"),
+            false => Act::Echo,
+        }
+    });
+    let (desk, upstream) = (Desk::new(), Upstream::start(script).await.unwrap());
+    desk.requests("a.jsonl", 50);
+    let args = ["run", "a.jsonl", "--to", &upstream.url(), "--out", "out.jsonl"];
+    let said = desk.windrow(&args).await;
+    assert_eq!(said.code, 5, "{said:?}");
+    assert!(said.out.contains("45  completed"), "{said:?}");
+    assert!(said.out.contains("5  http_400: "), "{said:?}");
+    assert!(said.out.contains("I would rather not"), "{said:?}");
+    assert!(said.out.contains("windrow retry "), "{said:?}");
+    assert_eq!(ids(&desk.read("out.errors.jsonl")), ids_of([10, 20, 30, 40, 50]));
+    assert_eq!(ids(&desk.read("out.jsonl")).len(), 45);
+
+    upstream.set(Script::echo());
+    let said = desk.windrow(&["retry", "last"]).await;
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.out.contains("5 lines will run again"), "{said:?}");
+    let said = desk.windrow(&args).await;
+    assert_eq!(said.code, 0, "{said:?}");
+    assert_eq!(upstream.counts().requests, 55, "only what had failed was sent again");
+    assert_eq!(ids(&desk.read("out.jsonl")), ids_of(1..=50));
+    assert!(!exists(desk.path("out.errors.jsonl")), "the old errors are gone");
+}
+
+#[tokio::test]
+async fn a_file_that_changed_is_told_and_fresh_runs_it_anew() {
+    let (desk, upstream) = (Desk::new(), Upstream::start(Script::echo()).await.unwrap());
+    desk.requests("a.jsonl", 3);
+    let args = ["run", "a.jsonl", "--to", &upstream.url()];
+    assert_eq!(desk.windrow(&args).await.code, 0);
+    desk.requests("a.jsonl", 4);
+    let said = desk.windrow(&args).await;
+    assert_eq!(said.code, 7, "{said:?}");
+    assert!(said.err.contains("changed since its run began"), "{said:?}");
+    assert!(said.err.contains("What to do: put the old content back"), "{said:?}");
+    assert!(said.err.contains("--fresh"), "{said:?}");
+    assert_eq!((upstream.counts().requests, ids(&desk.read("a.results.jsonl")).len()), (3, 3));
+
+    let fresh = ["run", "a.jsonl", "--to", &upstream.url(), "--fresh"];
+    let said = desk.windrow(&fresh).await;
+    assert_eq!(said.code, 0, "{said:?}");
+    assert_eq!(ids(&desk.read("a.results.jsonl")), ids_of(1..=4));
+    // From now on, the new content is what the command means.
+    assert_eq!(desk.windrow(&args).await.code, 0);
+    assert_eq!(upstream.counts().requests, 7);
+}
+
+#[tokio::test]
+async fn an_upstream_that_cannot_be_reached_leaves_nothing_behind() {
+    let desk = Desk::new();
+    desk.requests("a.jsonl", 3);
+    // Port 1 refuses at once.
+    let said = desk.windrow(&["run", "a.jsonl", "--to", "http://127.0.0.1:1"]).await;
+    assert_eq!(said.code, 6, "{said:?}");
+    assert!(said.err.contains("could not reach http://127.0.0.1:1/: connection refused"));
+    assert!(said.err.contains("What to do: start the server or correct --to"), "{said:?}");
+    assert!(!exists(desk.path("home")), "nothing was made");
+    assert_eq!(desk.names(), ["a.jsonl"]);
+    for bad in ["localhost", "ftp://h/", "http://u:secret@h/"] {
+        let said = desk.windrow(&["run", "a.jsonl", "--to", bad]).await;
+        assert_eq!(said.code, 2, "{bad}: {said:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_place_that_cannot_be_written_is_told_before_anything_is_sent() {
+    let (desk, upstream) = (Desk::new(), Upstream::start(Script::echo()).await.unwrap());
+    desk.requests("a.jsonl", 3);
+    for out in ["nowhere/out.jsonl", "."] {
+        let said = desk.windrow(&["run", "a.jsonl", "--to", &upstream.url(), "--out", out]).await;
+        assert_eq!(said.code, 8, "{said:?}");
+        assert!(said.err.contains(&format!("could not write {out}")), "{said:?}");
+        assert!(said.err.contains("What to do: name a file"), "{said:?}");
+    }
+    let said = desk.windrow(&["run", "a.jsonl", "--to", &upstream.url(), "--out", "a.jsonl"]).await;
+    assert_eq!(said.code, 2, "{said:?}");
+    assert!(said.err.contains("would be written over by its own results"), "{said:?}");
+    desk.write("taken", "");
+    let storage = ["run", "a.jsonl", "--to", &upstream.url(), "--set", "storage=taken"];
+    assert_eq!(desk.windrow(&storage).await.code, 8);
+    assert_eq!(upstream.counts().requests, 0);
+}
+
+#[tokio::test]
+async fn a_file_that_does_not_validate_is_explained_and_nothing_is_sent() {
+    let (desk, upstream) = (Desk::new(), Upstream::start(Script::echo()).await.unwrap());
+    desk.requests("a.jsonl", 2);
+    let text = desk.read("a.jsonl");
+    desk.write("a.jsonl", &format!("{text}oops\n"));
+    let args = ["run", "a.jsonl", "--to", &upstream.url()];
+    let said = desk.windrow(&args).await;
+    assert_eq!(said.code, 3, "{said:?}");
+    assert!(said.err.contains("line 3: "), "{said:?}");
+    assert!(said.err.contains("What to do: correct these lines"), "{said:?}");
+    assert_eq!(upstream.counts().requests, 0);
+    desk.write("a.jsonl", &text);
+    assert_eq!(desk.windrow(&args).await.code, 0, "the corrected file runs");
+    let said = desk.windrow(&["run", "none.jsonl", "--to", &upstream.url()]).await;
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.err.starts_with("error: could not open none.jsonl\n  because "), "{said:?}");
+}
+
+#[tokio::test]
+async fn standard_input_runs_to_standard_output() {
+    let (desk, upstream) = (Desk::new(), Upstream::start(Script::echo()).await.unwrap());
+    desk.requests("a.jsonl", 20);
+    let text = desk.read("a.jsonl");
+    let args = ["run", "-", "--to", &upstream.url(), "--data", "d"];
+    for _ in 0..2 {
+        let mut child = desk.command(&args, &[]).stdin(Stdio::piped()).spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(text.as_bytes()).await.unwrap();
+        drop(input);
+        let said = ended(child).await;
+        assert_eq!(said.code, 0, "{said:?}");
+        assert_eq!(ids(&said.out), ids_of(1..=20));
+        assert!(said.err.contains("20  completed"), "{said:?}");
+    }
+    assert_eq!(upstream.counts().requests, 20, "the same content is the same run");
+    let kept = std::fs::read_dir(desk.path("d")).unwrap();
+    let names = kept.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert!(!names.into_iter().any(|name| name.starts_with("stdin-")), "the copy is gone");
+}
+
+#[tokio::test]
+async fn machines_get_a_summary_and_headers_and_keys_are_sent_and_never_shown() {
+    let (desk, upstream) = (Desk::new(), Upstream::start(Script::echo()).await.unwrap());
+    desk.requests("a.jsonl", 5);
+    let to = upstream.url();
+    let args = [
+        "run",
+        "a.jsonl",
+        "--to",
+        &to,
+        "--json",
+        "--api-key-env",
+        "MY_KEY",
+        "--header",
+        "x-a=b",
+        "--concurrency",
+        "2",
+    ];
+    let said = desk.windrow_with(&args, &[("MY_KEY", "sk-very-secret")]).await;
+    assert_eq!(said.code, 0, "{said:?}");
+    let summary = said.json();
+    assert_eq!(summary["counts"]["completed"], 5);
+    assert_eq!(summary["state"], "completed");
+    assert_eq!(summary["results"], "a.results.jsonl");
+    let seen = &upstream.seen()[0];
+    assert_eq!(seen.header("authorization"), "Bearer sk-very-secret");
+    assert_eq!(seen.header("x-a"), "b");
+    assert!(!format!("{said:?}").contains("very-secret"));
+    assert!(upstream.counts().in_flight_max <= 2);
+
+    let said = desk.windrow(&["run", "a.jsonl", "--to", &to, "--api-key-env", "NONE"]).await;
+    assert_eq!(said.code, 9, "{said:?}");
+    assert!(said.err.contains("NONE") && said.err.contains("is not set"), "{said:?}");
+    let error = desk.windrow(&["run", "a.jsonl", "--to", "http://127.0.0.1:1", "--json"]).await;
+    let told: serde_json::Value = serde_json::from_str(error.err.trim()).unwrap();
+    assert_eq!(told["error"]["exit_code"], 6, "{error:?}");
+}
