@@ -11,7 +11,6 @@ mod report;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use windrow::domain::retry::Policy;
 use windrow::engine::Options;
 use windrow::engine::execute::http::{Config as HttpConfig, HttpExecutor, Upstream};
 use windrow::engine::storage::Storage;
@@ -136,7 +135,7 @@ fn executor(echo: &Echo, concurrency: u32) -> anyhow::Result<HttpExecutor> {
 }
 
 fn options(context: &Context) -> Options {
-    let options = context.config.bounds.engine.clone();
-    let retry = Policy { backoff_ms_min: BACKOFF_MS_MIN, ..options.retry.clone() };
-    Options { retry, ..options }
+    let mut options = context.config.bounds.engine.clone();
+    options.retry.backoff_ms_min = BACKOFF_MS_MIN;
+    options
 }
