@@ -21,7 +21,7 @@ use crate::progress::{Screen, View};
 use crate::text;
 
 /// How often the screen is brought up to date.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Looks at the engine for one look at the store.
 const LOOKS_PER_READ: u32 = 3;
 

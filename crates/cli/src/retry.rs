@@ -100,7 +100,7 @@ async fn work(
 ) -> anyhow::Result<Ending> {
     let storage = Storage::open(&context.config.storage).with_context(outputs_told)?;
     let id = batch.id;
-    let mut screen = Screen::new(Style::of(context.json, false), &text::short_id(id));
+    let mut screen = Screen::new(Style::of(context.json, false));
     let drive = Drive {
         store: store.clone(),
         storage,

@@ -24,7 +24,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
     let store = context.open_existing().await?;
     let mut batch = pick::batch(context, &*store, &args.batch).await?;
-    let mut screen = Screen::new(Style::of(context.json, false), &text::short_id(batch.id));
+    let mut screen = Screen::new(Style::of(context.json, false));
     while !batch.state.is_closed() {
         screen.show(&view(&batch));
         clock::pause(LOOK_EVERY).await;

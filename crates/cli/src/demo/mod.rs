@@ -53,7 +53,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
             context.config.database.clone()
         }
     };
-    let mut screen = Screen::new(Style::of(context.json, false), "demo");
+    let mut screen = Screen::new(Style::of(context.json, false));
     let echo = Echo::start().await.context("could not listen on 127.0.0.1")?;
     if !context.json {
         let lines = text::count(args.lines);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use crate::clock::Stopwatch;
@@ -62,7 +62,8 @@ pub(crate) struct View {
 /// Where progress is shown.
 pub(crate) struct Screen {
     style: Style,
-    bar: ProgressBar,
+    /// Only while there is something to show.
+    bar: Option<ProgressBar>,
     started: Stopwatch,
     /// When it was last shown.
     shown: Option<Duration>,
@@ -71,64 +72,98 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// Nothing is shown yet. `what` stands before the bar.
-    pub(crate) fn new(style: Style, what: &str) -> Self {
-        let target = match style {
-            Style::Bar => ProgressDrawTarget::stderr(),
-            Style::Lines | Style::Json | Style::Quiet => ProgressDrawTarget::hidden(),
-        };
-        let bar = ProgressBar::with_draw_target(Some(0), target);
-        let look = ProgressStyle::with_template("{prefix} {wide_bar:.cyan/blue} {msg}");
-        bar.set_style(look.expect("the template is right").progress_chars("━╸─"));
-        bar.set_prefix(what.to_owned());
+    /// Nothing is shown yet.
+    pub(crate) fn new(style: Style) -> Self {
         let (started, rate) = (Stopwatch::start(), Rate::default());
-        Self { style, bar, started, shown: None, rate, note: None }
+        Self { style, bar: None, started, shown: None, rate, note: None }
     }
 
     /// Shows how it stands, if it is time to.
     pub(crate) fn show(&mut self, view: &View) {
         let now = self.started.elapsed();
         self.rate.add(now, view.done);
+        let note_is_new = view.note.is_some() && view.note != self.note;
+        if !self.is_time() && !note_is_new {
+            return;
+        }
+        self.note.clone_from(&view.note);
+        match self.style {
+            Style::Bar => {
+                let (done, details) = (self.done(view).join(" · "), details(view).join(" · "));
+                self.draw((view.done, view.total), done, details);
+            }
+            Style::Lines => print(&[self.done(view), details(view)].concat().join(" · ")),
+            Style::Json => print(&self.object(view)),
+            Style::Quiet => {}
+        }
+    }
+
+    /// Shows how far a file has come in, if it is time to.
+    pub(crate) fn take_in(&mut self, bytes: u64, total: u64) {
+        if !self.is_time() {
+            return;
+        }
+        let sentence = format!("taking in: {} of {}", text::size(bytes), text::size(total));
+        match self.style {
+            Style::Bar => self.draw((bytes, total), text::percent(bytes, total), sentence),
+            Style::Lines => print(&sentence),
+            Style::Json => {
+                let object = json!({ "event": "taking_in", "bytes": bytes, "bytes_total": total });
+                print(&object.to_string());
+            }
+            Style::Quiet => {}
+        }
+    }
+
+    fn draw(&mut self, (done, total): (u64, u64), beside: String, below: String) {
+        let bar = self.bar.get_or_insert_with(|| {
+            // Two lines: what is done stays in sight, however long the rest gets.
+            let look = "{wide_bar:.green/dim} {prefix}\n{wide_msg:.dim}";
+            let look = ProgressStyle::with_template(look).expect("the template is right");
+            ProgressBar::new(total).with_style(look.progress_chars("━╸─"))
+        });
+        bar.set_length(total);
+        bar.set_prefix(beside);
+        bar.set_message(below);
+        bar.set_position(done);
+    }
+
+    /// Whether it was last shown long enough ago. The first time comes after the first wait.
+    fn is_time(&mut self) -> bool {
+        let now = self.started.elapsed();
         let every = match self.style {
             Style::Bar => Duration::ZERO,
             Style::Lines => LINE_EVERY,
             Style::Json => JSON_EVERY,
-            Style::Quiet => return,
+            Style::Quiet => return false,
         };
-        let note_is_new = view.note.is_some() && view.note != self.note;
-        if !note_is_new && self.shown.is_some_and(|shown| now < shown + every) {
-            return;
+        let is_time = now >= self.shown.unwrap_or_default() + every;
+        if is_time {
+            self.shown = Some(now);
         }
-        self.shown = Some(now);
-        self.note.clone_from(&view.note);
-        match self.style {
-            Style::Bar => {
-                self.bar.set_length(view.total);
-                self.bar.set_position(view.done);
-                self.bar.set_message(self.sentence(view));
-            }
-            Style::Lines => print(&self.sentence(view)),
-            Style::Json => print(&self.object(view)),
-            Style::Quiet => {}
-        }
+        is_time
     }
 
     /// A sentence that stays on the screen.
     pub(crate) fn say(&self, sentence: &str) {
         match self.style {
             Style::Quiet => {}
-            Style::Bar => self.bar.suspend(|| print(sentence)),
-            Style::Lines => print(sentence),
+            Style::Bar | Style::Lines => match &self.bar {
+                Some(bar) => bar.suspend(|| print(sentence)),
+                None => print(sentence),
+            },
             Style::Json => print(&json!({ "event": "note", "message": sentence }).to_string()),
         }
     }
 
-    /// Takes the bar away.
-    pub(crate) fn end(&self) {
-        self.bar.finish_and_clear();
+    /// Takes the bar away, until something is shown again.
+    pub(crate) fn end(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
     }
 
-    fn sentence(&self, view: &View) -> String {
+    fn done(&self, view: &View) -> Vec<String> {
         let mut parts = vec![format!(
             "{}/{} ({})",
             text::count(view.done),
@@ -141,18 +176,7 @@ impl Screen {
         if let Some(left) = self.rate.time_for(view.total.saturating_sub(view.done)) {
             parts.push(format!("{} left", text::long_time(left)));
         }
-        if let Some((now, most)) = view.in_flight {
-            parts.push(format!("{}/{} in flight", text::count(now), text::count(most)));
-        }
-        if view.retries > 0 {
-            parts.push(format!("{} retries", text::count(view.retries)));
-        }
-        if view.failed > 0 {
-            parts.push(format!("{} failed", text::count(view.failed)));
-        }
-        parts.extend(reasons(&view.reasons));
-        parts.extend(view.note.clone());
-        parts.join(" · ")
+        parts
     }
 
     fn object(&self, view: &View) -> String {
@@ -173,6 +197,22 @@ impl Screen {
         })
         .to_string()
     }
+}
+
+fn details(view: &View) -> Vec<String> {
+    let mut parts = Vec::new();
+    if let Some((now, most)) = view.in_flight {
+        parts.push(format!("{}/{} in flight", text::count(now), text::count(most)));
+    }
+    if view.retries > 0 {
+        parts.push(format!("{} retries", text::count(view.retries)));
+    }
+    if view.failed > 0 {
+        parts.push(format!("{} failed", text::count(view.failed)));
+    }
+    parts.extend(reasons(&view.reasons));
+    parts.extend(view.note.as_deref().map(text::one_line));
+    parts
 }
 
 /// The most frequent reasons for which tries failed.
@@ -210,12 +250,12 @@ mod tests {
 
     #[test]
     fn a_line_says_what_a_person_wants_to_know() {
-        let mut screen = Screen::new(Style::Quiet, "x");
+        let mut screen = Screen::new(Style::Quiet);
         screen.rate.add(Duration::ZERO, 0);
         screen.rate.add(Duration::from_secs(2), 1200);
         let said = "1,200/5,000 (24%) · 600/s · 6 s left · 8/64 in flight · 15 retries · \
                     1 failed · http_429 12, http_500 3";
-        assert_eq!(screen.sentence(&view()), said);
+        assert_eq!([screen.done(&view()), details(&view())].concat().join(" · "), said);
         let object: serde_json::Value = serde_json::from_str(&screen.object(&view())).unwrap();
         assert_eq!((&object["done"], &object["left_secs"]), (&json!(1200), &json!(6)));
     }

@@ -6,6 +6,8 @@
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context as TaskContext, Poll};
 
 use anyhow::Context as _;
@@ -134,17 +136,35 @@ fn hash(path: &Path) -> io::Result<Content> {
 pub(crate) struct Hashing<R> {
     reader: R,
     hasher: blake3::Hasher,
-    bytes: u64,
+    bytes: Counter,
+}
+
+/// Bytes that went through a reader, for who watches.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counter(Arc<AtomicU64>);
+
+impl Counter {
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, bytes: usize) {
+        self.0.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
 }
 
 impl<R> Hashing<R> {
     fn new(reader: R) -> Self {
-        Self { reader, hasher: blake3::Hasher::new(), bytes: 0 }
+        Self { reader, hasher: blake3::Hasher::new(), bytes: Counter::default() }
+    }
+
+    pub(crate) fn counter(&self) -> Counter {
+        self.bytes.clone()
     }
 
     /// What went through.
     pub(crate) fn content(&self) -> Content {
-        Content { hash: self.hasher.finalize().to_hex().to_string(), bytes: self.bytes }
+        Content { hash: self.hasher.finalize().to_hex().to_string(), bytes: self.bytes.get() }
     }
 }
 
@@ -157,7 +177,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Hashing<R> {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.reader).poll_read(task, buffer);
         let read = &buffer.filled()[before..];
-        self.bytes += read.len() as u64;
+        self.bytes.add(read.len());
         self.hasher.update(read);
         polled
     }

@@ -16,13 +16,14 @@ use std::time::Duration;
 use anyhow::Context as _;
 use url::Url;
 use windrow::engine::Progress;
+use windrow::engine::ingest::Ingested;
 use windrow::engine::storage::Storage;
 use windrow::prelude::*;
 use windrow::store::Kind;
 
-use crate::clock::Stopwatch;
+use crate::clock::{self, Stopwatch};
 use crate::context::Context;
-use crate::drive::{Drive, Driven, Why};
+use crate::drive::{Drive, Driven, LOOK_EVERY, Signals, Why};
 use crate::ending::Ending;
 use crate::failure::Told;
 use crate::outputs::{Results, Summary, Which};
@@ -94,10 +95,10 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
         Some(file) => file,
         None => Input::standard(&context.config.data).await?,
     };
-    let mut screen = Screen::new(Style::of(context.json, args.quiet), &input.name);
+    let mut screen = Screen::new(Style::of(context.json, args.quiet));
     let store = context.open().await?;
     let run = Run { context, args: &args, input, store };
-    let batch = run.batch(&reached, &screen).await?;
+    let batch = run.batch(&reached, &mut screen).await?;
     let places = places.unwrap_or_else(|| Places {
         results: out.unwrap_or(Place::Standard),
         errors: context.config.data.join("runs").join(format!("{}.errors.jsonl", batch.id)),
@@ -121,7 +122,15 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
     let id = drive.batch.id;
     let driven = drive.run(&mut screen).await?;
     let batch = run.store.batch(&context.scope(), id).await?;
-    run.end(&storage, &batch, &driven, &places).await
+    let mut signals = Signals::new().context("could not listen for signals")?;
+    tokio::select! {
+        ended = run.end(&storage, &batch, &driven, &places) => ended,
+        // Dropped halfway, a file that is being written leaves nothing behind.
+        () = signals.next() => {
+            let what = "stopped while the results were being written";
+            Err(Told::new(Ending::Stopped, what, "run the same command again.").into())
+        }
+    }
 }
 
 pub(crate) fn outputs_told() -> Told {
@@ -166,7 +175,11 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// The batch of this command: the one there is, or a new one.
-    async fn batch(&self, reached: &Result<(), Told>, screen: &Screen) -> anyhow::Result<Batch> {
+    async fn batch(
+        &self,
+        reached: &Result<(), Told>,
+        screen: &mut Screen,
+    ) -> anyhow::Result<Batch> {
         let identity = Identity {
             owner: self.context.config.owner.clone(),
             source: self.input.source.clone(),
@@ -219,22 +232,9 @@ impl Run<'_> {
     }
 
     /// Takes the file in and makes a batch over it.
-    async fn begin(&self, id: BatchId, screen: &Screen) -> anyhow::Result<Batch> {
-        let owner = self.context.config.owner.clone();
-        let file = NewFile {
-            id: FileId::new(),
-            owner: owner.clone(),
-            name: self.input.name.clone(),
-            purpose: "batch".to_owned(),
-            expires_at: None,
-        };
+    async fn begin(&self, id: BatchId, screen: &mut Screen) -> anyhow::Result<Batch> {
         let started = Stopwatch::start();
-        let mut reader = self.input.open().await?;
-        let options = self.context.config.bounds.ingest.clone();
-        let done = ingest(&*self.store, &mut reader, file, options).await;
-        let done = done.with_context(|| {
-            format!("could not take {} in; nothing of it is kept", self.input.path.display())
-        })?;
+        let (done, content) = self.take_in(screen).await?;
         if !done.errors.is_empty() {
             let _ = self.store.drop_file(&self.context.scope(), done.file.id).await;
             return Err(ingesting::invalid(&self.input.name, &done).into());
@@ -242,7 +242,6 @@ impl Run<'_> {
         let (lines, size) = (text::count(done.file.lines), text::size(done.file.bytes));
         screen
             .say(&format!("Took in {lines} lines, {size}, in {}.", text::time(started.elapsed())));
-        let content = reader.content();
         let metadata = [
             ("content", content.hash.clone()),
             ("bytes", content.bytes.to_string()),
@@ -252,7 +251,7 @@ impl Run<'_> {
         let new = NewBatch {
             id,
             file: done.file.id,
-            owner,
+            owner: self.context.config.owner.clone(),
             endpoint: self.input.endpoint().await,
             window_secs: self.args.window.map(|window| window.as_secs()),
             priority: 0,
@@ -272,6 +271,34 @@ impl Run<'_> {
         }
     }
 
+    /// Takes the file in, with what was read of it.
+    async fn take_in(&self, screen: &mut Screen) -> anyhow::Result<(Ingested, Content)> {
+        let file = NewFile {
+            id: FileId::new(),
+            owner: self.context.config.owner.clone(),
+            name: self.input.name.clone(),
+            purpose: "batch".to_owned(),
+            expires_at: None,
+        };
+        let mut reader = self.input.open().await?;
+        let (read, options) = (reader.counter(), self.context.config.bounds.ingest.clone());
+        let size = self.input.path.metadata().map_or(0, |found| found.len());
+        let taken = {
+            let mut taking = std::pin::pin!(ingest(&*self.store, &mut reader, file, options));
+            loop {
+                tokio::select! {
+                    taken = &mut taking => break taken,
+                    () = clock::pause(LOOK_EVERY) => screen.take_in(read.get(), size),
+                }
+            }
+        };
+        screen.end();
+        let taken = taken.with_context(|| {
+            format!("could not take {} in; nothing of it is kept", self.input.path.display())
+        })?;
+        Ok((taken, reader.content()))
+    }
+
     /// A batch that is closed: nothing is sent; results that are missing or old are written again.
     async fn rewrite(
         &self,
@@ -285,7 +312,8 @@ impl Run<'_> {
             self.write(storage, batch, places).await?;
         }
         self.fill(&mut report, batch, places).await?;
-        let again = if wrote { "The results were written again." } else { "They are in place." };
+        let again =
+            if wrote { "The results were written again." } else { "The results are in place." };
         self.tell(&report, places, || {
             format!("{}\nThis run is over; nothing was sent. {again}", report.text())
         })?;

@@ -22,7 +22,7 @@ async fn a_file_runs_to_its_results_and_the_same_command_sends_nothing_again() {
 
     let said = desk.windrow(&args).await;
     assert_eq!(said.code, 0, "{said:?}");
-    assert!(said.out.contains("nothing was sent. They are in place."), "{said:?}");
+    assert!(said.out.contains("nothing was sent. The results are in place."), "{said:?}");
     std::fs::remove_file(desk.path("a.results.jsonl")).unwrap();
     // What is finished needs no upstream.
     upstream.stop().await;
@@ -202,4 +202,22 @@ async fn machines_get_a_summary_and_headers_and_keys_are_sent_and_never_shown() 
     let error = desk.windrow(&["run", "a.jsonl", "--to", "http://127.0.0.1:1", "--json"]).await;
     let told: serde_json::Value = serde_json::from_str(error.err.trim()).unwrap();
     assert_eq!(told["error"]["exit_code"], 6, "{error:?}");
+}
+
+#[tokio::test]
+async fn a_retry_may_run_the_lines_itself_where_they_were_sent_before() {
+    let script = Script::always(Act::error(400, "not today"));
+    let (desk, upstream) = (Desk::new(), Upstream::start(script).await.unwrap());
+    desk.requests("a.jsonl", 8);
+    assert_eq!(desk.windrow(&["run", "a.jsonl", "--to", &upstream.url()]).await.code, 5);
+    let said = desk.windrow(&["retry", "last", "--lines", "2-3", "--work"]).await;
+    assert_eq!(said.code, 5, "{said:?}");
+    upstream.set(Script::echo());
+    let said = desk.windrow(&["retry", "last", "--work"]).await;
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.out.contains("is completed: 8 completed."), "{said:?}");
+    assert_eq!(upstream.counts().requests, 8 + 2 + 8);
+    let said = desk.windrow(&["retry", "last", "--work"]).await;
+    assert!(said.code == 0 && said.out.contains("no line to retry"), "{said:?}");
+    assert_eq!(ids(&desk.windrow(&["results", "last"]).await.out), ids_of(1..=8));
 }
