@@ -32,6 +32,8 @@ const BOUNDS: &[(&str, &str)] = &[
     ("WINDROW_FINALISE_LEASE_MS", "2000"),
 ];
 
+/// Longest a process may take to stand still.
+const STOP_MAX: Duration = Duration::from_secs(10);
 /// Lines of a program's log that a failed test shows.
 const TAIL_LINES: usize = 30;
 
@@ -115,9 +117,16 @@ impl Program {
         self.child.wait().expect("a killed child ends");
     }
 
-    /// Stands still, as in a long pause of a virtual machine.
-    pub fn freeze(&self) {
+    /// Stands still, as in a long pause of a virtual machine. Returns when every thread does: on a
+    /// busy machine some run on for a while after the signal, and may take a lock.
+    ///
+    /// # Panics
+    /// When it does not stop in time.
+    pub async fn freeze(&self) {
         self.signal(Signal::STOP);
+        let id = self.child.id();
+        let look = || async move { is_stopped(id).then_some(()) };
+        wait::until(STOP_MAX, look, || async { "it does not stop".to_owned() }).await;
     }
 
     /// Goes on.
@@ -168,6 +177,16 @@ impl Drop for Program {
             eprintln!("--- {}\n{}", self.log.display(), self.said());
         }
     }
+}
+
+/// Whether every thread of a process stands still, as `/proc` has it.
+fn is_stopped(id: u32) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{id}/task")).expect("a child has threads");
+    tasks.flatten().all(|task| {
+        // The state follows the name, which ends in the last bracket. A thread may end meanwhile.
+        let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
+    })
 }
 
 fn tail(log: &Path) -> String {

@@ -64,7 +64,7 @@ async fn sleep_through(backend: Backend, member_stale_ms: &str) {
 async fn freeze_outside_a_commit(ground: &Ground, program: &Program) {
     let probe = Target::new("probe").unwrap();
     let freeze = || async {
-        program.freeze();
+        program.freeze().await;
         match tokio::time::timeout(FREE, ground.store().set_limit(&probe, None)).await {
             Ok(free) => {
                 free.unwrap();
