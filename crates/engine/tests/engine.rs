@@ -155,6 +155,7 @@ async fn a_stop_gives_back_what_hangs_and_a_second_engine_finishes_it() {
     let released = report.unwrap().released;
     let counts = store.batch(&Scope::All, batch).await.unwrap().counts;
     assert_eq!((counts.leased, counts.adds_up()), (0, true), "{counts:?}");
+    assert_eq!(released, counts.unfinished() - counts.untouched, "{counts:?}");
     assert!(released > 0, "{counts:?}");
     drain(&store, batch, async |_: Call| Tried::completed("1")).await;
     assert!(results(&*store, batch).await.iter().all(|line| line.attempts == 1));

@@ -248,7 +248,9 @@ impl Engine {
         let Engine { parts, handle } = self;
         let membership = Membership::new(parts.store.clone(), parts.service.clone());
         let trouble = |error: &windrow_store::Error| {
-            handle.meter.set_store_trouble(Some(format!("could not join: {}", causes(error))));
+            let sentence = format!("could not join: {}", causes(error));
+            tracing::warn!("{sentence}");
+            handle.meter.set_store_trouble(Some(sentence));
         };
         let joined = persist(&parts.clock, &parts.stop, trouble, || membership.join()).await;
         if parts.stop.is_given() {

@@ -91,6 +91,8 @@ pub(crate) struct Worker {
     give_up: Stop,
     /// When to end what is in flight; set once it is asked to stop.
     stop_ms: Option<u64>,
+    /// Lines that were leased and went back because it was asked to stop.
+    released: u64,
     /// The next station to start lines of, so that all get their turn.
     next_start: usize,
 }
@@ -114,6 +116,7 @@ impl Worker {
             rng,
             give_up: Stop::new(),
             stop_ms: None,
+            released: 0,
             next_start: 0,
             around,
         }
@@ -187,9 +190,10 @@ impl Worker {
         self.give_up.give();
         let held = self.ledger.held();
         if held.is_empty() {
-            return Ok(0);
+            return Ok(self.released);
         }
-        self.around.store.release_leases(self.around.membership.instance(), held).await
+        let instance = self.around.membership.instance();
+        Ok(self.released + self.around.store.release_leases(instance, held).await?)
     }
 
     /// Begins the store calls that are due.

@@ -88,6 +88,9 @@ impl Worker {
     /// What waits at a station goes back untried.
     pub(super) fn release_queue(&mut self, at: usize, now: u64) {
         let queue = std::mem::take(&mut self.stations[at].queue);
+        if self.stop_ms.is_some() {
+            self.released += queue.len() as u64;
+        }
         for job in queue {
             self.ledger.note(job.lease, Outcome::Released(job.seq), now);
         }
