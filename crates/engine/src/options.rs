@@ -79,7 +79,7 @@ impl Default for Options {
             finalise_inline: true,
             finalise_attempts_max: 5,
             finalise_wait_ms: 50,
-            finalise_lease_ms: 60_000,
+            finalise_lease_ms: 20_000,
             output_bytes_max: 8 << 20,
         }
     }

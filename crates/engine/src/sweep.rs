@@ -77,6 +77,10 @@ impl Sweeper {
         if self.has(DUTY_SWEEP, lease_ms).await? {
             self.sweep(&mut swept).await?;
         }
+        // Everybody's: who has the duty may be the one whose storage is full. Taking a finalisation
+        // is what makes it one instance at a time.
+        let rows = self.options.sweep_rows_max;
+        swept.unclosed = find_unclosed(&*self.store, &self.finalizing, rows).await?;
         let retention = self.round.is_multiple_of(RETENTION_ROUNDS);
         self.round = self.round.wrapping_add(1);
         let lease_ms = lease_ms.saturating_mul(RETENTION_ROUNDS.into());
@@ -108,7 +112,6 @@ impl Sweeper {
                 break;
             }
         }
-        swept.unclosed = find_unclosed(&*self.store, &self.finalizing, rows).await?;
         Ok(())
     }
 

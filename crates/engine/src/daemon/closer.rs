@@ -78,12 +78,15 @@ impl Closer {
     /// Begins what is due, then handles the next thing that happens.
     async fn step(&mut self, stop: &Stop) {
         let now = self.clock.millis();
-        let due: Vec<_> =
-            self.failed.iter().filter(|(_, (at, _))| *at <= now).map(|(id, _)| *id).collect();
+        let waits = |batch: &BatchId| !self.under_way.contains(batch);
+        let due = self.failed.iter().filter(|(batch, (at, _))| *at <= now && waits(batch));
+        let room = CLOSING_MAX.saturating_sub(self.closing.len());
+        let due: Vec<_> = due.map(|(batch, _)| *batch).take(room).collect();
         for batch in due {
             self.begin(batch);
         }
-        let next = self.failed.values().map(|(at, _)| *at).min().unwrap_or(u64::MAX);
+        let waiting = self.failed.iter().filter(|(batch, _)| !self.under_way.contains(batch));
+        let next = waiting.map(|(_, (at, _))| *at).min().unwrap_or(u64::MAX);
         let has_room = self.closing.len() < CLOSING_MAX;
         tokio::select! {
             biased;

@@ -153,16 +153,19 @@ impl Station {
     pub(crate) fn ended(&mut self, end: &End<'_>, now_ms: u64) {
         self.touched_ms = now_ms;
         let started_ms = end.started_ms;
-        let health = health(end.verdict);
+        let health = health(end);
         let sample = Sample { started_ms, now_ms, in_flight: self.in_flight, verdict: health.load };
         self.concurrency.observe(sample);
         self.in_flight = self.in_flight.saturating_sub(1);
         match health.life {
             Life::Well => self.breaker.observe_started(started_ms, now_ms, true, end.probe),
+            Life::Unasked if end.probe => self.breaker.release_probe(),
+            Life::Unasked => {}
             Life::Unwell if end.probe => self.breaker.probe_answered_badly(now_ms),
             // A line that failed before says more about itself than about its target.
             Life::Unwell if end.attempt > 1 => {}
-            Life::Unwell | Life::Dead => {
+            Life::Slow if end.attempt > 1 && !end.probe => {}
+            Life::Unwell | Life::Slow | Life::Dead => {
                 self.breaker.observe_started(started_ms, now_ms, false, end.probe);
             }
         }
@@ -204,6 +207,8 @@ pub(crate) struct End<'a> {
     pub(crate) attempt: u32,
     /// It decides for the others whether the breaker closes.
     pub(crate) probe: bool,
+    /// Whether the target may have seen it.
+    pub(crate) reached: bool,
     pub(crate) verdict: &'a Verdict,
 }
 
@@ -216,22 +221,28 @@ struct Health {
 enum Life {
     /// It gave an answer that counts, if only a refusal.
     Well,
-    /// It failed at it, or took too long.
+    /// It failed at it.
     Unwell,
+    /// It took too long.
+    Slow,
     /// It could not be talked to.
     Dead,
+    /// It was not asked: the line was turned away here.
+    Unasked,
 }
 
 /// What a try says about its target, whatever it means for the line.
-fn health(verdict: &Verdict) -> Health {
+fn health(end: &End<'_>) -> Health {
     use concurrency::Verdict as Load;
-    let (life, load) = match verdict {
+    let (life, load) = match end.verdict {
         Verdict::Completed => (Life::Well, Load::Good),
-        Verdict::Skipped(_) => (Life::Well, Load::Neutral),
+        Verdict::Skipped(_) => (Life::Unasked, Load::Neutral),
         Verdict::Failed(failure) => match failure.class {
-            Class::Throttled => (Life::Well, Load::Congested),
-            Class::Server | Class::Timeout => (Life::Unwell, Load::Congested),
             Class::Network => (Life::Dead, Load::Neutral),
+            _ if !end.reached => (Life::Unasked, Load::Neutral),
+            Class::Throttled => (Life::Well, Load::Congested),
+            Class::Server => (Life::Unwell, Load::Congested),
+            Class::Timeout => (Life::Slow, Load::Congested),
             Class::Unacceptable | Class::NotFound => (Life::Well, Load::Good),
             Class::Permanent | Class::Reprocessed => (Life::Well, Load::Good),
         },

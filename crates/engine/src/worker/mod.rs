@@ -331,7 +331,11 @@ impl Worker {
         }
         self.look_around_ms = now.saturating_add(LOOK_AROUND_MS);
         if let Some((cpu, memory_bytes)) = self.load.look(now) {
+            let before = self.pressure.stop();
             self.pressure.observe(cpu, memory_bytes);
+            if !before && self.pressure.stop() {
+                self.relieve(memory_bytes, now);
+            }
         }
         let targets = self.stations.iter().map(|station| TargetProgress {
             target: station.target.clone(),
@@ -346,6 +350,25 @@ impl Worker {
             open_ms: station.open_ms(now),
         });
         self.around.meter.set_targets(targets.collect());
+    }
+
+    /// Far too much memory: what waits here goes back, so that others may run it.
+    fn relieve(&mut self, memory_bytes: u64, now: u64) {
+        let most = self.around.options.pressure.memory_bytes_max;
+        tracing::warn!(
+            memory_bytes,
+            most,
+            "this process uses far more memory than it should; lines run one at a time"
+        );
+        for at in 0..self.stations.len() {
+            self.release_queue(at, now);
+        }
+    }
+
+    /// Too much memory to claim while anything is still here.
+    fn is_choked(&self) -> bool {
+        let waiting = || self.stations.iter().any(|station| !station.queue.is_empty());
+        self.pressure.stop() && (!self.running.is_empty() || waiting())
     }
 
     fn trouble(&self, what: &str, error: &windrow_store::Error) {

@@ -26,7 +26,7 @@ impl Worker {
     /// Starts what may start, one station after the other.
     pub(super) fn start_lines(&mut self, now: u64) {
         let count = self.stations.len();
-        if count == 0 || self.stop_ms.is_some() || self.pressure.stop() {
+        if count == 0 || self.stop_ms.is_some() {
             return;
         }
         for step in 0..count {
@@ -38,7 +38,9 @@ impl Worker {
 
     fn may_start_any(&self) -> bool {
         let options = &self.around.options;
-        self.running.len() < options.in_flight_max as usize && self.ledger.has_room(options)
+        // One at a time goes on whatever the memory: what is held must get free.
+        let most = if self.pressure.stop() { 1 } else { options.in_flight_max as usize };
+        self.running.len() < most && self.ledger.has_room(options)
     }
 
     fn start_one(&mut self, at: usize, now: u64) -> bool {

@@ -32,7 +32,7 @@ impl Worker {
         let options = &self.around.options;
         let stopping = self.stop_ms.is_some();
         // A lease that a renewal under way does not know of would be released by it.
-        let unfit = self.pressure.stop() || !self.ledger.has_room(options);
+        let unfit = self.is_choked() || !self.ledger.has_room(options);
         let wanted = match stopping || unfit || self.extending.is_some() {
             true => None,
             false => self.claimer.want(&self.stations, self.pressure.factor(), now),

@@ -61,8 +61,13 @@ fn read(
     }
     if let Some((batch, line)) = after {
         let (id, line) = (batch.into_bytes(), row::int(line));
-        filter.and("b.id >= ?", vec![Box::new(id)]);
-        filter.and("(r.batch_id, r.line) > (?, ?)", vec![Box::new(id), Box::new(line)]);
+        if query.batch.is_some() {
+            // A range of the key: the row value below would walk from the batch's first line.
+            filter.and("r.line > ?", vec![Box::new(line)]);
+        } else {
+            filter.and("b.id >= ?", vec![Box::new(id)]);
+            filter.and("(r.batch_id, r.line) > (?, ?)", vec![Box::new(id), Box::new(line)]);
+        }
     }
     let bodies = if query.bodies { "r.response, r.normalised" } else { "NULL, NULL" };
     let text = format!(
