@@ -9,80 +9,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use jiff::Timestamp;
-use kit::{batch, batch_within, failed, store_at};
+use kit::world::{TICK_MS, World};
+use kit::{batch, batch_within, failed};
 use windrow_domain::attempt::Class;
-use windrow_domain::{BatchId, InstanceId, LeaseId, State, Target};
-use windrow_engine::clock::Clock;
+use windrow_domain::{InstanceId, LeaseId, State, Target};
+use windrow_engine::Options;
 use windrow_engine::execute::{Call, Tried};
-use windrow_engine::signal::{Stop, Wake};
-use windrow_engine::{Builder, Engine, Options};
+use windrow_engine::signal::Wake;
 use windrow_store::claim::Request;
 use windrow_store::inspect::{PendingQuery, Place};
 use windrow_store::member::NewMember;
-use windrow_store::{Claim as _, Inspect as _, Members as _, Scope, Time};
-use windrow_store_sqlite::SqliteStore;
-
-/// Looks at the world this often, in its own time.
-const TICK_MS: u64 = 50;
-/// A test that needs more of its own time than this has failed.
-const TICKS_MAX: u32 = 10_000;
-
-/// A world whose time is in the test's hands.
-struct World {
-    store: Arc<SqliteStore>,
-    time: Time,
-    clock: Clock,
-    stop: Stop,
-}
-
-impl World {
-    async fn new() -> Self {
-        let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-        let time = Time::given(start);
-        let store = store_at(time.clone()).await;
-        Self { store, time, clock: Clock::manual(start), stop: Stop::new() }
-    }
-
-    fn engine(&self) -> Builder {
-        let (clock, stop) = (self.clock.clone(), self.stop.clone());
-        let builder = Engine::builder(self.store.clone()).clock(clock).stop(stop);
-        builder.options(Options::default()).seed(7)
-    }
-
-    /// Moves time on, tick by tick, until the batch is so; gives how long it took.
-    async fn until(
-        &self,
-        batch: BatchId,
-        is: impl Fn(&windrow_store::batch::Batch) -> bool,
-    ) -> Duration {
-        for tick in 0..TICKS_MAX {
-            let seen = self.store.batch(&Scope::All, batch).await.unwrap();
-            if is(&seen) {
-                return Duration::from_millis(TICK_MS * u64::from(tick));
-            }
-            self.tick().await;
-        }
-        panic!("{:?}", self.store.batch(&Scope::All, batch).await.unwrap());
-    }
-
-    async fn tick(&self) {
-        let tick = Duration::from_millis(TICK_MS);
-        self.time.advance(tick);
-        self.clock.advance(tick);
-        // The engine's tasks see the new time before the next look.
-        for _ in 0..20 {
-            tokio::task::yield_now().await;
-        }
-    }
-
-    async fn closes(&self, batch: BatchId) -> Duration {
-        let took = self.until(batch, |batch| batch.state.is_closed()).await;
-        self.store.audit(batch).await.unwrap().check().unwrap();
-        self.stop.give();
-        took
-    }
-}
+use windrow_store::{Claim as _, Inspect as _, Members as _, Scope};
 
 #[tokio::test]
 async fn a_lease_is_renewed_while_its_line_is_in_flight() {

@@ -137,3 +137,81 @@ impl Closer {
         let _ = self.events.send(Event::OutputFailed { batch, error: sentence });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures_util::poll;
+    use jiff::Timestamp;
+    use windrow_domain::InstanceId;
+    use windrow_store_sqlite::SqliteStore;
+
+    use super::*;
+    use crate::Options;
+
+    /// A closer on a clock that stands still, and so many batches whose closing failed.
+    async fn closer(failed: usize) -> (Closer, mpsc::Sender<BatchId>) {
+        let store = SqliteStore::open(windrow_store_sqlite::Options::default()).await.unwrap();
+        let clock = Clock::manual(Timestamp::UNIX_EPOCH);
+        let options = Options::default();
+        let finaliser =
+            Finaliser::new(Arc::new(store), None, InstanceId::new(), clock.clone(), &options);
+        let ((sender, queue), (events, _)) = (mpsc::channel(QUEUE_MAX), broadcast::channel(1));
+        let (cache, meter) = (StatusCache::default(), Meter::default());
+        let mut closer = Closer::new(Arc::new(finaliser), queue, events, cache, clock, meter);
+        for _ in 0..failed {
+            closer.failed.insert(BatchId::new(), (0, WAIT_MS_MIN));
+        }
+        (closer, sender)
+    }
+
+    /// The closings themselves do not run before the test waits, so here they are under way for
+    /// ever, like outputs on a disk that hangs.
+    #[tokio::test]
+    async fn it_rests_while_a_batch_that_failed_before_is_closed_again() {
+        let (mut closer, _sender) = closer(1).await;
+        let stop = Stop::new();
+        assert!(poll!(pin!(closer.step(&stop))).is_pending(), "nothing happened, so it rests");
+        assert_eq!(closer.closing.len(), 1);
+        assert!(poll!(pin!(closer.step(&stop))).is_pending());
+        assert_eq!(closer.closing.len(), 1, "one closing of a batch at a time");
+    }
+
+    #[tokio::test]
+    async fn batches_that_failed_before_are_closed_a_few_at_a_time() {
+        let (mut closer, sender) = closer(3 * CLOSING_MAX).await;
+        let stop = Stop::new();
+        sender.try_send(BatchId::new()).unwrap();
+        for _ in 0..3 {
+            assert!(poll!(pin!(closer.step(&stop))).is_pending());
+            assert_eq!(closer.closing.len(), CLOSING_MAX);
+        }
+        // These batches are not there, so each closing ends with nothing to do.
+        while !closer.failed.is_empty() {
+            closer.step(&stop).await;
+            assert!(closer.closing.len() <= CLOSING_MAX);
+        }
+        assert_eq!(closer.closed, 0);
+    }
+
+    #[tokio::test]
+    async fn a_closing_that_fails_is_tried_again_less_and_less_often() {
+        let (mut closer, _sender) = closer(0).await;
+        let (batch, stop, mut waits) = (BatchId::new(), Stop::new(), Vec::new());
+        for _ in 0..8 {
+            let source =
+                windrow_store::Error::new(windrow_store::Kind::Unavailable, "close", batch);
+            let doing = "close it".to_owned();
+            closer.ended(batch, Err(Error::Store { doing, source }));
+            let (at, _) = closer.failed[&batch];
+            let wait = at - closer.clock.millis();
+            closer.clock.advance(std::time::Duration::from_millis(wait - 1));
+            assert!(poll!(pin!(closer.step(&stop))).is_pending());
+            assert!(closer.closing.is_empty(), "not before its time");
+            closer.clock.advance(std::time::Duration::from_millis(1));
+            waits.push(wait);
+        }
+        assert_eq!(waits, [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]);
+    }
+}

@@ -249,3 +249,6 @@ fn health(end: &End<'_>) -> Health {
     };
     Health { life, load }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub(crate) mod watched;
+pub(crate) mod world;
+
 use windrow_domain::attempt::{Class, Failure};
 use windrow_domain::{BatchId, FileId, Owner};
 use windrow_engine::execute::Tried;

@@ -1,0 +1,114 @@
+//! What the end of a try tells the breaker.
+
+use windrow_domain::attempt::Failure;
+
+use super::*;
+
+const ATTEMPTS_MAX: u32 = 5;
+/// The breaker's shortest pause, as it is by default.
+const OPEN_MS: u64 = 1_000;
+
+fn station() -> Station {
+    let (target, bounds) = (Target::new("m").unwrap(), slice::Bounds::default());
+    Station::new(target, "h".to_owned(), Limits::default(), bounds, ATTEMPTS_MAX, 0)
+}
+
+fn failed(class: Class) -> Verdict {
+    let (code, message) = (class.to_string(), "no".to_owned());
+    Verdict::Failed(Failure { class, code, message, retry_after: None })
+}
+
+impl Station {
+    /// A line's first try ends as it began, at that time.
+    fn ends(&mut self, now_ms: u64, reached: bool, verdict: &Verdict) {
+        let probe = self.may_start(now_ms) == Permit::Probe;
+        self.started(now_ms);
+        self.ended(&End { started_ms: now_ms, attempt: 1, probe, reached, verdict }, now_ms);
+    }
+
+    fn open(&mut self) {
+        (0..ATTEMPTS_MAX).for_each(|_| self.ends(0, true, &failed(Class::Server)));
+        assert_eq!(self.breaker(0), State::Open { until_ms: OPEN_MS });
+    }
+}
+
+/// Lines that were turned away here: an executor's own refusals, and what is to be skipped.
+fn unsent() -> [(bool, Verdict); 4] {
+    [
+        (true, Verdict::Skipped("not today".to_owned())),
+        (false, failed(Class::Permanent)),
+        (false, failed(Class::Server)),
+        (false, failed(Class::Timeout)),
+    ]
+}
+
+#[test]
+fn a_line_that_was_not_sent_does_not_open_the_breaker() {
+    for (reached, verdict) in unsent() {
+        let mut station = station();
+        (0..1_000).for_each(|_| station.ends(0, reached, &verdict));
+        assert_eq!(station.breaker(0), State::Closed, "{verdict:?}");
+    }
+}
+
+/// Nor does it end a row of failures, as a good answer would.
+#[test]
+fn a_line_that_was_not_sent_is_no_success() {
+    for (reached, verdict) in unsent() {
+        let mut station = station();
+        for _ in 0..ATTEMPTS_MAX {
+            assert_eq!(station.breaker(0), State::Closed);
+            station.ends(0, reached, &verdict);
+            station.ends(0, true, &failed(Class::Server));
+        }
+        assert_ne!(station.breaker(0), State::Closed, "{verdict:?}");
+    }
+}
+
+/// As a probe it leaves the question open: the next line is the probe, at once.
+#[test]
+fn a_probe_that_was_not_sent_neither_closes_the_breaker_nor_keeps_it_open() {
+    for (reached, verdict) in unsent() {
+        let mut station = station();
+        station.open();
+        station.ends(OPEN_MS, reached, &verdict);
+        assert_eq!(station.breaker(OPEN_MS), State::HalfOpen, "{verdict:?}");
+        assert_eq!(station.may_start(OPEN_MS), Permit::Probe, "{verdict:?}");
+    }
+}
+
+/// A target that cannot be connected to was not reached either, and that says much.
+#[test]
+fn a_target_that_cannot_be_reached_opens_the_breaker() {
+    let mut station = station();
+    (0..ATTEMPTS_MAX).for_each(|_| station.ends(0, false, &failed(Class::Network)));
+    assert_eq!(station.breaker(0), State::Open { until_ms: OPEN_MS });
+}
+
+#[test]
+fn a_probe_that_timed_out_doubles_the_pause() {
+    let mut station = station();
+    station.open();
+    let (mut now_ms, mut pause_ms) = (OPEN_MS, OPEN_MS);
+    for _ in 0..4 {
+        station.ends(now_ms, true, &failed(Class::Timeout));
+        pause_ms *= 2;
+        assert_eq!(station.breaker(now_ms), State::Open { until_ms: now_ms + pause_ms });
+        now_ms += pause_ms;
+    }
+}
+
+/// A line that timed out before says more about itself, unless it is the probe.
+#[test]
+fn only_a_first_try_or_a_probe_that_timed_out_counts() {
+    let mut station = station();
+    let verdict = failed(Class::Timeout);
+    for _ in 0..100 {
+        station.started(0);
+        let end = End { started_ms: 0, attempt: 2, probe: false, reached: true, verdict: &verdict };
+        station.ended(&end, 0);
+    }
+    assert_eq!(station.breaker(0), State::Closed);
+    (0..ATTEMPTS_MAX).for_each(|_| station.ends(0, true, &verdict));
+    assert_ne!(station.breaker(0), State::Closed);
+}

@@ -1,0 +1,126 @@
+//! The engine in trouble, on a clock that only the test moves: too little memory, a storage that is
+//! broken, renewals that take long, an upstream that is not there. Nothing here sleeps.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+mod kit;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use kit::batch;
+use kit::watched::{CLAIM, Watched};
+use kit::world::World;
+use windrow_domain::InstanceId;
+use windrow_engine::execute::{Call, Executor, Tried};
+use windrow_engine::signal::Stop;
+use windrow_engine::storage::Storage;
+use windrow_engine::{Event, Options};
+use windrow_store::Members as _;
+
+/// Answers nothing until it is opened; counts how many are in flight at most since then.
+struct Gate {
+    open: Stop,
+    flying: AtomicU32,
+    most: AtomicU32,
+}
+
+impl Gate {
+    fn new() -> Arc<Self> {
+        let (flying, most) = (AtomicU32::new(0), AtomicU32::new(0));
+        Arc::new(Self { open: Stop::new(), flying, most })
+    }
+}
+
+#[async_trait::async_trait]
+impl Executor for Gate {
+    async fn execute(&self, _: Call) -> Tried {
+        let flying = self.flying.fetch_add(1, Ordering::SeqCst) + 1;
+        if self.open.is_given() {
+            self.most.fetch_max(flying, Ordering::SeqCst);
+        }
+        self.open.given().await;
+        tokio::task::yield_now().await;
+        self.flying.fetch_sub(1, Ordering::SeqCst);
+        Tried::completed("1")
+    }
+}
+
+/// Memory stays far above its bound, so the worker is choked as soon as it looks: what it has not
+/// begun goes back, and the rest of the batch is run all the same, one line at a time.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_choked_worker_lets_go_and_still_ends_its_batch() {
+    const LINES: u64 = 60;
+    let world = World::new().await;
+    let batch = batch(&*world.store, LINES).await;
+    let gate = Gate::new();
+    let mut options = Options::default();
+    options.pressure.memory_bytes_max = 1;
+    // More than one line waits here, whatever was measured.
+    options.slice.claim_min = 10;
+    let engine = world.engine().options(options).executor(gate.clone() as Arc<dyn Executor>);
+    let watch = async {
+        world.until(batch, |batch| batch.counts.leased == LINES).await;
+        let flying = gate.flying.load(Ordering::SeqCst);
+        assert!(0 < flying && u64::from(flying) < LINES, "{flying} in flight");
+        world.until(batch, |batch| batch.counts.leased == u64::from(flying)).await;
+        world.pass(Duration::from_secs(60)).await;
+        assert_eq!(gate.flying.load(Ordering::SeqCst), flying, "nothing more was begun");
+        gate.open.give();
+        world.closes(batch).await;
+    };
+    let (report, ()) = tokio::join!(engine.run(), watch);
+    assert_eq!(report.unwrap().closed, 1);
+    assert_eq!(world.see(batch).await.counts.completed, LINES);
+    assert_eq!(gate.most.load(Ordering::SeqCst), 1, "in flight at a time");
+}
+
+/// One has the duty to sweep and a storage that is broken; the other closes the batch.
+#[tokio::test]
+async fn a_sweeper_with_a_broken_storage_keeps_no_batch_from_being_closed() {
+    let (world, folder) = (World::new().await, tempfile::tempdir().unwrap());
+    let batch = batch(&*world.store, 4).await;
+    let broken = world.engine().storage(Storage::local(folder.path()).unwrap());
+    // Where the folder of all outputs should be, something else is in the way.
+    std::fs::write(folder.path().join("batches"), "").unwrap();
+    let broken = broken.executor(async |_: Call| Tried::completed("1")).build();
+    let mut heard = broken.handle().subscribe();
+    let other = async {
+        let failed = |event| matches!(event, Ok(Event::OutputFailed { .. }));
+        world.until_so("a closing that fails", || failed(heard.try_recv())).await;
+        let duty = world.store.take_duty(InstanceId::new(), "sweep", 1).await.unwrap();
+        assert!(!duty, "the broken one has it");
+        let other = world.engine().storage(Storage::memory()).run();
+        tokio::join!(other, world.closes(batch)).0.unwrap()
+    };
+    let (broken, other) = tokio::join!(broken.run(), other);
+    assert_eq!((broken.unwrap().closed, other.closed), (0, 1));
+}
+
+/// A renewal releases every lease that it was not told of: a claim that begins meanwhile would lose
+/// what it got.
+#[tokio::test]
+async fn nothing_is_claimed_while_leases_are_renewed() {
+    let world = World::new().await;
+    let store = Watched::new(world.store.clone());
+    let first = batch(&*world.store, 1).await;
+    let gate = Gate::new();
+    let engine = world.engine_on(store.clone()).executor(gate.clone() as Arc<dyn Executor>);
+    let watch = async {
+        world.until(first, |batch| batch.counts.leased == 1).await;
+        store.hold(Some("extend_leases"));
+        world.until_so("a renewal", || store.asked("extend_leases") == 1).await;
+        let (second, claims) = (batch(&*world.store, 2).await, store.asked(CLAIM));
+        // It looks for work once a second, and sees this.
+        world.pass(Duration::from_secs(5)).await;
+        assert_eq!(store.asked(CLAIM), claims, "claims while a renewal is under way");
+        store.hold(None);
+        gate.open.give();
+        world.until(first, |batch| batch.state.is_closed()).await;
+        world.closes(second).await;
+    };
+    let (report, ()) = tokio::join!(engine.run(), watch);
+    assert_eq!(report.unwrap().released, 0);
+}
