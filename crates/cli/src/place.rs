@@ -11,6 +11,9 @@ use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use crate::ending::Ending;
 use crate::failure::Told;
 
+/// Bytes that go to a file at once: each piece costs a change of threads.
+const PIECE_BYTES: usize = 1 << 20;
+
 /// Anything that takes bytes.
 pub(crate) type Out<'a> = &'a mut (dyn AsyncWrite + Send + Unpin);
 
@@ -125,6 +128,7 @@ async fn put_file(
 ) -> anyhow::Result<()> {
     let (file, staged) = staged(path)?.into_parts();
     let mut file = tokio::fs::File::from_std(file);
+    file.set_max_buf_size(PIECE_BYTES);
     fill(&mut file).await?;
     file.flush().await?;
     file.sync_all().await?;

@@ -6,18 +6,19 @@
 
 mod error;
 mod open;
+mod read;
 mod writer;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use futures_util::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _};
 
 pub use error::{Error, Kind, Result};
+pub use read::Pieces;
 pub use writer::{PART_BYTES, Writer};
 
 /// Marks a file in a folder that is still being written; such names are shown to nobody.
@@ -61,14 +62,6 @@ impl Storage {
     pub fn create(&self, name: &str) -> Result<Writer> {
         let path = path("write", name)?;
         Ok(Writer::new(self.objects.clone(), path))
-    }
-
-    /// The bytes of an output, a piece at a time.
-    pub async fn read(&self, name: &str) -> Result<BoxStream<'static, Result<Bytes>>> {
-        let owned = name.to_owned();
-        let wrong = move |source| Error::of_object("read", &owned, source);
-        let found = self.objects.get(&path("read", name)?).await.map_err(wrong.clone())?;
-        Ok(found.into_stream().map_err(wrong).boxed())
     }
 
     /// The size of an output.

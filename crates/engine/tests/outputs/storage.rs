@@ -1,5 +1,7 @@
 //! Storages: whole outputs or none.
 
+use bytes::Bytes;
+use futures_util::TryStreamExt as _;
 use windrow_engine::storage::{Kind, PART_BYTES, Storage};
 
 use crate::kit::bytes;
@@ -38,6 +40,24 @@ async fn an_output_is_invisible_until_it_is_finished() {
         }
     }
     assert_eq!(files(folder.path()), [""; 0], "nothing half written is left");
+}
+
+#[tokio::test]
+async fn a_part_of_an_output_is_read_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    for storage in [Storage::local(folder.path()).unwrap(), Storage::memory()] {
+        let whole: Vec<u8> = (0..=250).cycle().take(3 << 20).collect();
+        let mut writer = storage.create("a/b.jsonl").unwrap();
+        writer.write(&whole).await.unwrap();
+        writer.finish().await.unwrap();
+        let len = whole.len() as u64;
+        for part in [0..1, 5..17, (1 << 20) - 3..(2 << 20) + 9, len - 4..len] {
+            let pieces = storage.read_range("a/b.jsonl", part.clone()).await.unwrap();
+            let read: Vec<Bytes> = pieces.try_collect().await.unwrap();
+            let (from, to) = (part.start as usize, part.end as usize);
+            assert!(read.concat() == whole[from..to], "{part:?}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -3,19 +3,31 @@
 //! Holds throughout: scheme, host, port and user are the base's, whatever the line says; a base's
 //! path cannot be left. Checked twice: by what the line may say, and by what came of it.
 
+use std::sync::{Mutex, PoisonError};
+
 use reqwest::Url;
 
 /// Why a line's url was refused.
 pub(super) type Refused = &'static str;
 
 /// Where requests go.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Base {
     url: Url,
     /// `https://host:port`.
     origin: String,
     /// Without the slash at its end.
     prefix: String,
+    /// The last URL that was made: most files ask for one and the same, and parsing is what costs.
+    last: Mutex<Option<Made>>,
+}
+
+/// A URL, and what it was made of.
+#[derive(Debug)]
+struct Made {
+    line: String,
+    query: Option<String>,
+    url: Url,
 }
 
 impl Base {
@@ -36,7 +48,7 @@ impl Base {
         }
         let origin = url.origin().ascii_serialization();
         let prefix = url.path().trim_end_matches('/').to_owned();
-        Ok(Self { url, origin, prefix })
+        Ok(Self { url, origin, prefix, last: Mutex::default() })
     }
 
     /// Scheme, host and port.
@@ -50,6 +62,21 @@ impl Base {
 
     /// The URL of a line, with a query added if there is one.
     pub(super) fn join(&self, line: &str, query: Option<&str>) -> Result<Url, Refused> {
+        // What is in there was whole before it was put there.
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = &*last
+            && made.line == line
+            && made.query.as_deref() == query
+        {
+            return Ok(made.url.clone());
+        }
+        let url = self.make(line, query)?;
+        let (line, query) = (line.to_owned(), query.map(str::to_owned));
+        *last = Some(Made { line, query, url: url.clone() });
+        Ok(url)
+    }
+
+    fn make(&self, line: &str, query: Option<&str>) -> Result<Url, Refused> {
         judge(line)?;
         let prefix = if self.begins(line) { "" } else { &self.prefix };
         let mut text = String::with_capacity(self.origin.len() + prefix.len() + line.len() + 16);
@@ -197,7 +224,9 @@ mod tests {
             ],
         ) {
             let base = Base::read(base).unwrap();
-            if let Ok(url) = base.join(&line, None) {
+            let first = base.join(&line, None);
+            prop_assert_eq!(&base.join(&line, None), &first);
+            if let Ok(url) = first {
                 prop_assert_eq!(url.origin().ascii_serialization(), base.origin());
                 prop_assert_eq!((url.username(), url.password()), ("", None));
                 prop_assert!(url.path().starts_with(&base.prefix));
