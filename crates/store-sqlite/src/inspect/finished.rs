@@ -47,6 +47,19 @@ fn read(
     after: Option<Key>,
     statuses: &[Status],
 ) -> Result<Vec<FinishedLine>> {
+    let filter = filter(scope, query, after, statuses);
+    let mut bytes = 0_u64;
+    // One row past the bound says that there are more, as one row past the limit does. The first
+    // row is held whatever its size, so it takes a second one to be past the bound.
+    let is_past = |line: &FinishedLine, no: usize| {
+        bytes = bytes.saturating_add(line.body_bytes());
+        no > 0 && query.bytes_max.is_some_and(|max| bytes > max)
+    };
+    let text = statement(query, &filter);
+    tx.until(&text, params_from_iter(filter.values), read_line, is_past)
+}
+
+fn filter(scope: &Scope, query: &FinishedQuery, after: Option<Key>, statuses: &[Status]) -> Where {
     let mut filter = Where::default();
     filter.maybe("b.owner = ?", scope.owner().map(str::to_owned));
     filter.maybe("b.id = ?", query.batch.map(|batch| batch.0.into_bytes()));
@@ -69,23 +82,19 @@ fn read(
             filter.and("(r.batch_id, r.line) > (?, ?)", vec![Box::new(id), Box::new(line)]);
         }
     }
+    filter
+}
+
+fn statement(query: &FinishedQuery, filter: &Where) -> String {
     let bodies = if query.bodies { "r.response, r.normalised" } else { "NULL, NULL" };
-    let text = format!(
+    format!(
         "SELECT /* inspect/finished */ r.batch_id, r.lane, r.created_at, r.generation, r.seq, \
          r.line, r.status, r.attempts, r.custom_id, r.http_status, r.shaped, r.error_code, \
          r.error, {bodies} FROM batches AS b CROSS JOIN results AS r ON r.batch_id = b.id \
          WHERE b.deleted_at IS NULL{} ORDER BY b.id, r.line LIMIT {}",
         filter.text,
         query.limit + 1
-    );
-    let mut bytes = 0_u64;
-    // One row past the bound says that there are more, as one row past the limit does. The first
-    // row is held whatever its size, so it takes a second one to be past the bound.
-    let is_past = |line: &FinishedLine, no: usize| {
-        bytes = bytes.saturating_add(line.body_bytes());
-        no > 0 && query.bytes_max.is_some_and(|max| bytes > max)
-    };
-    tx.until(&text, params_from_iter(filter.values), read_line, is_past)
+    )
 }
 
 fn read_line(row: &Row<'_>) -> rusqlite::Result<FinishedLine> {
@@ -109,4 +118,33 @@ fn read_line(row: &Row<'_>) -> rusqlite::Result<FinishedLine> {
             normalised: row.get(14)?,
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How the database would find the results of a page.
+    fn plan(statuses: &[Status], after: Option<Key>) -> String {
+        let mut conn = rusqlite::Connection::open_in_memory().unwrap();
+        crate::schema::migrate(&mut conn, "memory").unwrap();
+        let batch = Some(BatchId(Uuid::nil()));
+        let query = FinishedQuery { batch, limit: 10, ..FinishedQuery::default() };
+        let filter = filter(&Scope::All, &query, after, statuses);
+        let text = format!("EXPLAIN QUERY PLAN {}", statement(&query, &filter));
+        let mut plan = conn.prepare(&text).unwrap();
+        let steps = plan.query_map(params_from_iter(filter.values), |row| row.get::<_, String>(3));
+        steps.unwrap().map(Result::unwrap).find(|step| step.starts_with("SEARCH r ")).unwrap()
+    }
+
+    /// Otherwise each page of a large batch would take longer than the one before.
+    #[test]
+    fn a_page_of_one_batch_begins_where_the_last_ended() {
+        let first = plan(&[], None);
+        assert!(first.ends_with("(batch_id=?)"), "{first}");
+        for statuses in [&[][..], &[Status::Completed], &[Status::Failed]] {
+            let next = plan(statuses, Some((Uuid::nil(), 5)));
+            assert!(next.ends_with("line>?)"), "{statuses:?}: {next}");
+        }
+    }
 }
