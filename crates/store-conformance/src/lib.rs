@@ -257,6 +257,7 @@ cases! {
         a_duty_is_one_instances_at_a_time,
         one_of_many_takes_a_duty,
         a_tombstone_frees_duties,
+        a_tombstone_frees_finalisations,
         a_duty_out_of_bounds_is_invalid,
     }
     sweep {

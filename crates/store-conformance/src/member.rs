@@ -5,7 +5,7 @@ use windrow_domain::InstanceId;
 use windrow_store::claim::LEASE_MS_MAX;
 use windrow_store::error::Kind;
 use windrow_store::member::{DUTY_BYTES_MAX, Member, NewMember};
-use windrow_store::{Batches, Claim, Members, Scope, Store, Sweep};
+use windrow_store::{Batches, Claim, Finalise, Members, Scope, Store, Sweep};
 
 use crate::World;
 use crate::fixture::*;
@@ -263,6 +263,36 @@ pub async fn a_tombstone_frees_duties(world: &impl World) {
         assert!(!store.take_duty(instance, "prune", 1).await.unwrap());
         assert!(store.take_duty(other, "sweep", 1).await.unwrap());
         pass(world, 1);
+    }
+}
+
+/// What one who left or was reaped was closing is found at once, and is somebody else's to close,
+/// long before its time has passed.
+pub async fn a_tombstone_frees_finalisations(world: &impl World) {
+    let store = world.store();
+    for reaped in [false, true] {
+        let id = batch_of(store, "ada", 2).await;
+        assert_eq!(Worker::on(store).drain(id, &[MODEL]).await, [id]);
+        let (gone, other) = (join(store).await, join(store).await);
+        let held = store.take_finalisation(id, gone, 10 * LEASE_MS).await.unwrap();
+        assert_eq!(kind(store.take_finalisation(id, other, LEASE_MS).await), Kind::Contended);
+        assert_eq!(store.find_unclosed(10).await.unwrap(), []);
+        if reaped {
+            pass(world, 1000);
+            store.heartbeat(other).await.unwrap();
+            assert!(store.reap_members(1000, 10).await.unwrap().contains(&gone));
+        } else {
+            store.tombstone(gone).await.unwrap();
+        }
+        assert_eq!(store.find_unclosed(10).await.unwrap(), [id]);
+        let taken = store.take_finalisation(id, other, LEASE_MS).await.unwrap();
+        assert!(taken.token > held.token, "tokens rise with every taking");
+        assert_eq!(store.find_unclosed(10).await.unwrap(), [], "the living keep theirs");
+        assert_eq!(kind(store.take_finalisation(id, gone, LEASE_MS).await), Kind::Contended);
+        let late = store.close_batch(&held, rows(&held.counts), "{}").await;
+        assert_eq!(kind(late), Kind::LeaseLost, "the slow loser closes nothing");
+        store.close_batch(&taken, rows(&taken.counts), "{}").await.unwrap();
+        check(store, id).await;
     }
 }
 

@@ -43,11 +43,13 @@ struct Holder {
     token: Option<i64>,
     by: Option<[u8; 16]>,
     until: Option<i64>,
+    /// Tombstoned: what they held is free.
+    gone: bool,
 }
 
 fn holder(tx: &Tx<'_>, batch: BatchId) -> Result<Holder> {
     tx.sure(sql!("finalise/holder"), [batch.0.into_bytes()], |row| {
-        Ok(Holder { token: row.get(0)?, by: row.get(1)?, until: row.get(2)? })
+        Ok(Holder { token: row.get(0)?, by: row.get(1)?, until: row.get(2)?, gone: row.get(3)? })
     })
 }
 
@@ -60,7 +62,7 @@ fn take(tx: &Tx<'_>, id: BatchId, instance: InstanceId, lease_ms: u64) -> Result
     let (by, holder) = (instance.0.into_bytes(), holder(tx, id)?);
     let token = match holder.token {
         Some(token) if holder.by == Some(by) => token,
-        Some(_) if holder.until.is_some_and(|until| until > tx.now) => {
+        Some(_) if !holder.gone && holder.until.is_some_and(|until| until > tx.now) => {
             return Err(tx.error(Kind::Contended).because("another instance is closing it"));
         }
         _ => tx.sure(sql!("claim/next_token"), [], |row| row.get(0))?,

@@ -54,8 +54,9 @@ impl Rows {
 /// The stage that closes batches.
 #[async_trait]
 pub trait Finalise {
-    /// Takes the finalisation. `Contended` while another instance holds it; `Refused` when the batch
-    /// is not finalizing. The holder may take it again: same token, longer time.
+    /// Takes the finalisation. `Contended` while another instance holds it that is not tombstoned;
+    /// `Refused` when the batch is not finalizing. The holder may take it again: same token, longer
+    /// time.
     async fn take_finalisation(
         &self,
         batch: BatchId,
@@ -68,7 +69,8 @@ pub trait Finalise {
     /// closing that succeeded gives the closed batch.
     async fn close_batch(&self, held: &Finalisation, rows: Rows, summary: &str) -> Result<Batch>;
 
-    /// Batches that wait to be closed and that nobody is closing, oldest first. Also flips any whose
-    /// lanes are all done (the same test that the fold uses), should one ever have been missed.
+    /// Batches that wait to be closed and that nobody is closing, oldest first: what a tombstoned
+    /// instance was closing is among them at once. Also flips any whose lanes are all done (the same
+    /// test that the fold uses), should one ever have been missed.
     async fn find_unclosed(&self, limit: u32) -> Result<Vec<BatchId>>;
 }
