@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use kit::batch;
 use kit::watched::{CLAIM, Watched};
 use kit::world::World;
+use kit::{batch, failed};
 use windrow_domain::InstanceId;
+use windrow_domain::attempt::Class;
 use windrow_engine::execute::{Call, Executor, Tried};
 use windrow_engine::signal::Stop;
 use windrow_engine::storage::Storage;
@@ -123,4 +124,60 @@ async fn nothing_is_claimed_while_leases_are_renewed() {
     };
     let (report, ()) = tokio::join!(engine.run(), watch);
     assert_eq!(report.unwrap().released, 0);
+}
+
+/// What a proxy answers while nobody is behind it.
+fn unavailable() -> Tried {
+    Tried { http_status: Some(503), ..failed(Class::Server) }
+}
+
+#[tokio::test]
+async fn an_upstream_that_is_gone_behind_its_proxy_costs_no_line_its_result() {
+    const LINES: u64 = 100;
+    const GONE_MS: u64 = 40 * 60_000;
+    const STEP: Duration = Duration::from_millis(500);
+    let world = World::new().await;
+    let batch = batch(&*world.store, LINES).await;
+    let (clock, tries) = (world.clock.clone(), Arc::new(AtomicU32::new(0)));
+    let counted = tries.clone();
+    let executor = move |_: Call| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        let is_gone = clock.millis() < GONE_MS;
+        std::future::ready(if is_gone { unavailable() } else { Tried::completed("1") })
+    };
+    let engine = world.engine().executor(executor);
+    let watch = async {
+        while world.clock.millis() < GONE_MS {
+            world.move_on(STEP).await;
+        }
+        let (counts, tries) = (world.see(batch).await.counts, tries.load(Ordering::SeqCst));
+        assert_eq!(counts.finished(), 0, "{counts:?}");
+        // Two targets, each probed twice a minute at last, and what was in flight when it began.
+        assert!((2 * 75..2 * 120).contains(&tries), "{tries} tries");
+        let took = world.closes(batch).await;
+        assert!(took <= Duration::from_secs(40), "{took:?} after it came back");
+    };
+    let (report, ()) = tokio::join!(engine.run(), watch);
+    report.unwrap();
+    assert_eq!(world.see(batch).await.counts.completed, LINES);
+}
+
+/// Alone it proves nothing about its upstream: it may be what brings it down.
+#[tokio::test]
+async fn a_line_whose_upstream_is_never_there_ends_all_the_same() {
+    let world = World::new().await;
+    let batch = batch(&*world.store, 1).await;
+    let tries = Arc::new(AtomicU32::new(0));
+    let counted = tries.clone();
+    let executor = move |_: Call| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        std::future::ready(unavailable())
+    };
+    let engine = world.engine().executor(executor);
+    let (report, took) = tokio::join!(engine.run(), world.closes(batch));
+    report.unwrap();
+    assert!(took <= Duration::from_secs(120), "{took:?}");
+    assert_eq!(world.see(batch).await.counts.failed, 1);
+    // As often as it has attempts, and as often again without counting.
+    assert_eq!(tries.load(Ordering::SeqCst), 2 * Options::default().retry.attempts_max);
 }

@@ -18,7 +18,7 @@ pub struct Bounds {
     pub ratio: f64,
     /// How many of the last samples the share is taken of; 0 for none.
     pub window: u32,
-    /// How long it stays open at first; doubles with each probe that failed.
+    /// How long it stays open at first; doubles with each probe that found nobody.
     pub open_ms_min: u64,
     /// Longest time it stays open.
     pub open_ms_max: u64,
@@ -153,13 +153,12 @@ impl Breaker {
     }
 
     /// A probe got an answer, and a bad one: the target lives but is not well, or the line itself is
-    /// to blame. It stays open, for the shortest time, so that a few bad lines at a batch's end do
-    /// not hold it up.
+    /// to blame. It stays open for as long as the last time: not longer, so that a few bad lines at a
+    /// batch's end do not hold it up; not shorter, since nothing got better.
     pub fn probe_answered_badly(&mut self, now_ms: u64) {
         self.release_probe();
         if self.open_until_ms.is_some_and(|until_ms| now_ms >= until_ms) {
-            self.open_ms = 0;
-            self.open(now_ms);
+            self.open_until_ms = Some(now_ms.saturating_add(self.open_ms));
         }
     }
 

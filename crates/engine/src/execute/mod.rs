@@ -64,7 +64,8 @@ pub struct Tried {
     /// The raw body of the answer, when there was one.
     pub body: Option<Bytes>,
     /// Whether the target may have seen the request. When it surely has not (no connection), and its
-    /// breaker is open, the try does not count.
+    /// breaker is open, the try does not count. A gateway's 502 or 503 is believed as well, but not
+    /// for ever.
     pub reached: bool,
     /// What it means for the line.
     pub verdict: Verdict,

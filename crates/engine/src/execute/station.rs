@@ -4,7 +4,7 @@
 //! Holds throughout: `in_flight` never exceeds the controller's limit at the moment of a start; while
 //! the breaker is open nothing starts and nothing waits here.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use bytes::Bytes;
 use windrow_domain::attempt::Class;
@@ -19,6 +19,9 @@ use super::{Call, Limits, Verdict};
 const GROUP_LINES: u32 = 64;
 /// …or after this long.
 const GROUP_MS: u64 = 100;
+
+/// Lines whose tries are spared at the same time; those of others count.
+const SPARED_LINES_MAX: usize = 4_096;
 
 /// A leased line that waits for its try.
 #[derive(Debug)]
@@ -68,6 +71,9 @@ pub(crate) struct Station {
     breaker: Breaker,
     /// Since when the breaker has not been closed.
     open_since_ms: Option<u64>,
+    /// Tries that were spared since then, by line.
+    spared: HashMap<(BatchId, u64), u32>,
+    attempts_max: u32,
     group: u32,
     group_since_ms: u64,
 }
@@ -97,6 +103,8 @@ impl Station {
             concurrency: Concurrency::new(limits.concurrency),
             breaker: Breaker::new(breaker),
             open_since_ms: None,
+            spared: HashMap::new(),
+            attempts_max,
             group: 0,
             group_since_ms: now_ms,
         }
@@ -165,12 +173,15 @@ impl Station {
             // A line that failed before says more about itself than about its target.
             Life::Unwell if end.attempt > 1 => {}
             Life::Slow if end.attempt > 1 && !end.probe => {}
-            Life::Unwell | Life::Slow | Life::Dead => {
+            Life::Unwell | Life::Slow | Life::Absent | Life::Dead => {
                 self.breaker.observe_started(started_ms, now_ms, false, end.probe);
             }
         }
         match self.breaker.state(now_ms) {
-            State::Closed => self.open_since_ms = None,
+            State::Closed => {
+                self.open_since_ms = None;
+                self.spared.clear();
+            }
             State::Open { .. } | State::HalfOpen => {
                 self.open_since_ms.get_or_insert(now_ms);
             }
@@ -181,6 +192,30 @@ impl Station {
             #[expect(clippy::cast_precision_loss, reason = "milliseconds of a group are few")]
             self.slice.observe(self.group, elapsed as f64);
             (self.group, self.group_since_ms) = (0, now_ms);
+        }
+    }
+
+    /// Whether a try that failed does not count for its line: the target is left alone, and it surely
+    /// has not seen the line, or a gateway says that nobody is there. The gateway is believed as often
+    /// for each line as the line has attempts: if many lines meet it, the target is to blame, but one
+    /// that is alone may be what brings the target down.
+    pub(crate) fn spares(&mut self, end: &End<'_>, line: (BatchId, u64), now_ms: u64) -> bool {
+        if self.breaker.state(now_ms) == State::Closed {
+            return false;
+        }
+        match health(end).life {
+            Life::Dead => !end.reached,
+            Life::Absent => {
+                let room = self.spared.len() < SPARED_LINES_MAX || self.spared.contains_key(&line);
+                if !room {
+                    return false;
+                }
+                let times = self.spared.entry(line).or_default();
+                let spares = *times < self.attempts_max;
+                *times += u32::from(spares);
+                spares
+            }
+            Life::Well | Life::Unwell | Life::Slow | Life::Unasked => false,
         }
     }
 
@@ -209,6 +244,7 @@ pub(crate) struct End<'a> {
     pub(crate) probe: bool,
     /// Whether the target may have seen it.
     pub(crate) reached: bool,
+    pub(crate) http_status: Option<u16>,
     pub(crate) verdict: &'a Verdict,
 }
 
@@ -225,6 +261,8 @@ enum Life {
     Unwell,
     /// It took too long.
     Slow,
+    /// Somebody answered in its place that it is not there.
+    Absent,
     /// It could not be talked to.
     Dead,
     /// It was not asked: the line was turned away here.
@@ -241,6 +279,7 @@ fn health(end: &End<'_>) -> Health {
             Class::Network => (Life::Dead, Load::Neutral),
             _ if !end.reached => (Life::Unasked, Load::Neutral),
             Class::Throttled => (Life::Well, Load::Congested),
+            Class::Server if is_absent(end.http_status) => (Life::Absent, Load::Congested),
             Class::Server => (Life::Unwell, Load::Congested),
             Class::Timeout => (Life::Slow, Load::Congested),
             Class::Unacceptable | Class::NotFound => (Life::Well, Load::Good),
@@ -248,6 +287,12 @@ fn health(end: &End<'_>) -> Health {
         },
     };
     Health { life, load }
+}
+
+/// What a gateway answers while it has nobody to pass a request on to. Not 504: that is an answer
+/// that took too long, and may be the line's own fault.
+fn is_absent(http_status: Option<u16>) -> bool {
+    matches!(http_status, Some(502 | 503))
 }
 
 #[cfg(test)]

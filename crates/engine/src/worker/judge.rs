@@ -41,19 +41,22 @@ impl Worker {
         self.around.meter.ended();
         let station = &mut self.stations[at];
         let was_open = station.breaker(now) != State::Closed;
-        let (attempt, reached) = (job.attempt, tried.reached);
-        let end = End { started_ms, attempt, probe, reached, verdict: &tried.verdict };
+        let end = End {
+            started_ms,
+            attempt: job.attempt,
+            probe,
+            reached: tried.reached,
+            http_status: tried.http_status,
+            verdict: &tried.verdict,
+        };
         station.ended(&end, now);
+        let spared = station.spares(&end, (job.batch, job.line), now);
         let open = station.breaker(now) != State::Closed;
         self.pace(at, now, &tried.verdict);
         self.tell(at, was_open, open, &tried.verdict);
         let lease = job.lease;
         let outcome = match tried.verdict {
-            Verdict::Failed(ref failure)
-                if open && !tried.reached && failure.class == Class::Network =>
-            {
-                Outcome::Released(job.seq)
-            }
+            Verdict::Failed(_) if spared => Outcome::Released(job.seq),
             Verdict::Failed(ref failure) => self.decide(at, &job, failure.clone(), tried, now),
             Verdict::Completed | Verdict::Skipped(_) => Outcome::Finished(finished(job, tried)),
         };

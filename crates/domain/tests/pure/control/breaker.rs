@@ -64,6 +64,24 @@ fn the_open_time_doubles_to_its_most_and_starts_again_after_a_success() {
     assert_eq!(breaker.state(now_ms), State::Open { until_ms: now_ms + 1_000 });
 }
 
+/// Silence, then bad answers, then silence again: only silence makes the pause longer, and only a
+/// good answer ends it.
+#[test]
+fn a_probe_that_was_answered_badly_leaves_the_pause_as_it_is() {
+    let (mut breaker, mut now_ms, mut open) = (opened(), 1_000, Vec::new());
+    for badly in [true, true, false, false, true, true, false] {
+        assert_eq!(breaker.may_start(now_ms), Permit::Probe);
+        match badly {
+            true => breaker.probe_answered_badly(now_ms),
+            false => breaker.observe(now_ms, false, true),
+        }
+        let State::Open { until_ms } = breaker.state(now_ms) else { panic!("it opens again") };
+        open.push(until_ms - now_ms);
+        now_ms = until_ms;
+    }
+    assert_eq!(open, [1_000, 1_000, 2_000, 4_000, 4_000, 4_000, 8_000]);
+}
+
 #[test]
 fn what_was_in_flight_when_it_opened_changes_nothing() {
     let mut breaker = opened();
@@ -86,6 +104,8 @@ enum Step {
     Start,
     /// The oldest request in flight ends so.
     End(bool),
+    /// Or it is a probe with a bad answer.
+    Badly,
     Release,
 }
 
@@ -94,6 +114,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0_u64..3_000).prop_map(Step::Wait),
         6 => Just(Step::Start),
         6 => prop::bool::weighted(0.2).prop_map(Step::End),
+        2 => Just(Step::Badly),
         1 => Just(Step::Release),
     ]
 }
@@ -128,6 +149,20 @@ proptest! {
                     out -= u32::from(probe);
                     breaker.observe(now_ms, ok, probe);
                     prop_assert!(!(probe && ok) || breaker.state(now_ms) == State::Closed);
+                },
+                Step::Badly => if flying.front() == Some(&true) {
+                    flying.pop_front();
+                    out -= 1;
+                    let before = breaker.state(now_ms);
+                    breaker.probe_answered_badly(now_ms);
+                    prop_assert_eq!(
+                        breaker.state(now_ms) == State::Closed,
+                        before == State::Closed,
+                        "a bad answer neither closes it nor opens it"
+                    );
+                    if before == State::HalfOpen {
+                        prop_assert_ne!(breaker.state(now_ms), State::HalfOpen);
+                    }
                 },
                 Step::Release => if let Some(at) = flying.iter().position(|probe| *probe) {
                     flying.remove(at);

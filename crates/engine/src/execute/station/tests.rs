@@ -18,17 +18,29 @@ fn failed(class: Class) -> Verdict {
     Verdict::Failed(Failure { class, code, message, retry_after: None })
 }
 
+fn first_try(verdict: &Verdict) -> End<'_> {
+    End { started_ms: 0, attempt: 1, probe: false, reached: true, http_status: None, verdict }
+}
+
 impl Station {
     /// A line's first try ends as it began, at that time.
     fn ends(&mut self, now_ms: u64, reached: bool, verdict: &Verdict) {
         let probe = self.may_start(now_ms) == Permit::Probe;
+        self.end(now_ms, End { probe, reached, ..first_try(verdict) });
+    }
+
+    fn end(&mut self, now_ms: u64, end: End<'_>) {
         self.started(now_ms);
-        self.ended(&End { started_ms: now_ms, attempt: 1, probe, reached, verdict }, now_ms);
+        self.ended(&End { started_ms: now_ms, ..end }, now_ms);
     }
 
     fn open(&mut self) {
-        (0..ATTEMPTS_MAX).for_each(|_| self.ends(0, true, &failed(Class::Server)));
-        assert_eq!(self.breaker(0), State::Open { until_ms: OPEN_MS });
+        self.open_at(0);
+    }
+
+    fn open_at(&mut self, now_ms: u64) {
+        (0..ATTEMPTS_MAX).for_each(|_| self.ends(now_ms, true, &failed(Class::Server)));
+        assert_eq!(self.breaker(now_ms), State::Open { until_ms: now_ms + OPEN_MS });
     }
 }
 
@@ -103,12 +115,64 @@ fn a_probe_that_timed_out_doubles_the_pause() {
 fn only_a_first_try_or_a_probe_that_timed_out_counts() {
     let mut station = station();
     let verdict = failed(Class::Timeout);
-    for _ in 0..100 {
-        station.started(0);
-        let end = End { started_ms: 0, attempt: 2, probe: false, reached: true, verdict: &verdict };
-        station.ended(&end, 0);
-    }
+    (0..100).for_each(|_| station.end(0, End { attempt: 2, ..first_try(&verdict) }));
     assert_eq!(station.breaker(0), State::Closed);
     (0..ATTEMPTS_MAX).for_each(|_| station.ends(0, true, &verdict));
     assert_ne!(station.breaker(0), State::Closed);
+}
+
+/// What a gateway says in a target's place, whichever try of the line it was.
+fn absent(verdict: &Verdict) -> End<'_> {
+    End { attempt: 3, http_status: Some(503), ..first_try(verdict) }
+}
+
+#[test]
+fn a_gateway_that_has_nobody_behind_it_is_as_good_as_silence() {
+    let (mut station, verdict) = (station(), failed(Class::Server));
+    (0..ATTEMPTS_MAX).for_each(|_| station.end(0, absent(&verdict)));
+    assert_eq!(station.breaker(0), State::Open { until_ms: OPEN_MS });
+    assert_eq!(station.may_start(OPEN_MS), Permit::Probe);
+    station.end(OPEN_MS, End { probe: true, ..absent(&verdict) });
+    assert_eq!(station.breaker(OPEN_MS), State::Open { until_ms: 3 * OPEN_MS });
+    // An answer of the target itself changes the pause in neither way.
+    assert_eq!(station.may_start(3 * OPEN_MS), Permit::Probe);
+    station.end(3 * OPEN_MS, End { probe: true, http_status: Some(500), ..absent(&verdict) });
+    assert_eq!(station.breaker(3 * OPEN_MS), State::Open { until_ms: 5 * OPEN_MS });
+}
+
+#[test]
+fn a_gateway_is_believed_for_many_lines_and_not_for_ever_for_one() {
+    let (mut station, verdict) = (station(), failed(Class::Server));
+    let (batch, end) = (BatchId::new(), absent(&verdict));
+    assert!(!station.spares(&end, (batch, 1), 0), "while it is closed every try counts");
+    station.open();
+    for line in 1..=100 {
+        (0..ATTEMPTS_MAX).for_each(|_| assert!(station.spares(&end, (batch, line), 0)));
+        assert!(!station.spares(&end, (batch, line), 0));
+    }
+    for http_status in [None, Some(500), Some(504)] {
+        assert!(!station.spares(&End { http_status, ..absent(&verdict) }, (batch, 101), 0));
+    }
+    station.ends(OPEN_MS, true, &Verdict::Completed);
+    station.open_at(OPEN_MS);
+    assert!(station.spares(&end, (batch, 1), OPEN_MS), "what was before it closed is forgotten");
+}
+
+#[test]
+fn the_lines_that_are_spared_are_bounded() {
+    let (mut station, verdict) = (station(), failed(Class::Server));
+    let (batch, end) = (BatchId::new(), absent(&verdict));
+    station.open();
+    let spared = (0..=SPARED_LINES_MAX as u64).filter(|no| station.spares(&end, (batch, *no), 0));
+    assert_eq!(spared.count(), SPARED_LINES_MAX);
+    assert!(station.spares(&end, (batch, 0), 0), "one that is known goes on");
+}
+
+#[test]
+fn a_target_that_was_not_reached_is_always_believed() {
+    let (mut station, verdict) = (station(), failed(Class::Network));
+    station.open();
+    let end = End { reached: false, ..first_try(&verdict) };
+    assert!((0..1_000).all(|_| station.spares(&end, (BatchId::new(), 1), 0)));
+    assert!(!station.spares(&first_try(&verdict), (BatchId::new(), 1), 0), "it may have seen it");
 }
