@@ -18,7 +18,7 @@ use windrow_engine::execute::{Call, Executor, Tried};
 use windrow_engine::signal::Stop;
 use windrow_engine::storage::Storage;
 use windrow_engine::{Event, Options};
-use windrow_store::Members as _;
+use windrow_store::{Finalise as _, Members as _};
 
 /// Answers nothing until it is opened; counts how many are in flight at most since then.
 struct Gate {
@@ -180,4 +180,28 @@ async fn a_line_whose_upstream_is_never_there_ends_all_the_same() {
     assert_eq!(world.see(batch).await.counts.failed, 1);
     // As often as it has attempts, and as often again without counting.
     assert_eq!(tries.load(Ordering::SeqCst), 2 * Options::default().retry.attempts_max);
+}
+
+/// What a tombstoned instance is closing is anybody's: one that joined again closes under its new id.
+#[tokio::test]
+async fn an_instance_that_joined_again_closes_under_its_new_id() {
+    let world = World::new().await;
+    let store = Watched::new(world.store.clone());
+    let batch = batch(&*world.store, 2).await;
+    let gate = Gate::new();
+    let engine = world.engine_on(store.clone()).executor(gate.clone() as Arc<dyn Executor>);
+    let watch = async {
+        world.until(batch, |batch| batch.counts.leased == 2).await;
+        let members = world.store.members().await.unwrap();
+        world.store.tombstone(members[0].instance).await.unwrap();
+        world.until_so("a new id", || store.asked("register") == 2).await;
+        store.hold(Some("close_batch"));
+        gate.open.give();
+        world.until_so("a closing", || store.asked("close_batch") == 1).await;
+        assert_eq!(world.store.find_unclosed(10).await.unwrap(), [], "somebody alive has it");
+        store.hold(None);
+        world.closes(batch).await;
+    };
+    let (report, ()) = tokio::join!(engine.run(), watch);
+    assert_eq!(report.unwrap().closed, 1);
 }

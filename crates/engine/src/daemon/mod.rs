@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::sync::{broadcast, mpsc};
 use tokio::task::JoinSet;
-use windrow_domain::{BatchId, InstanceId};
+use windrow_domain::BatchId;
 use windrow_store::batch::Batch;
 use windrow_store::{Scope, Store};
 
@@ -279,7 +279,7 @@ impl Services {
         mut rng: fastrand::Rng,
     ) -> windrow_store::Result<Report> {
         let (closer_stop, others_stop) = (Stop::new(), Stop::new());
-        let finaliser = Arc::new(self.finaliser(self.membership.instance()));
+        let finaliser = Arc::new(self.finaliser());
         let closer = Closer::new(
             finaliser.clone(),
             queue,
@@ -311,10 +311,12 @@ impl Services {
         Ok(Report { released, closed })
     }
 
-    fn finaliser(&self, instance: InstanceId) -> Finaliser {
-        let parts = &self.parts;
-        let (store, storage) = (parts.store.clone(), parts.storage.clone());
-        Finaliser::new(store, storage, instance, parts.clock.clone(), &parts.options)
+    fn finaliser(&self) -> Finaliser {
+        let (parts, membership) = (&self.parts, self.membership.clone());
+        let (store, storage, clock) =
+            (parts.store.clone(), parts.storage.clone(), parts.clock.clone());
+        Finaliser::new(store, storage, membership.instance(), clock, &parts.options)
+            .following(membership)
     }
 
     /// The heartbeat, the sweeper, and who watches for the end.

@@ -20,6 +20,7 @@ use windrow_store::finalise::{Finalisation, Rows};
 use windrow_store::{Kind, Retry, Scope, Store};
 
 use crate::clock::Clock;
+use crate::member::Membership;
 use crate::options::Options;
 use crate::output::{self, Patience, Source, Written};
 use crate::storage::{self, Storage};
@@ -81,12 +82,19 @@ impl Error {
     }
 }
 
+/// In whose name batches are closed.
+enum Who {
+    Always(InstanceId),
+    /// Whoever this process is at the time: what a tombstoned instance holds is anybody's.
+    Current(Membership),
+}
+
 /// Closes batches for one instance.
 pub struct Finaliser {
     store: Arc<dyn Store>,
     /// None for an engine whose results are only read from the database.
     storage: Option<Storage>,
-    instance: InstanceId,
+    who: Who,
     clock: Clock,
     patience: Patience,
     attempts_max: u32,
@@ -108,7 +116,7 @@ impl Finaliser {
         Self {
             store,
             storage,
-            instance,
+            who: Who::Always(instance),
             patience: Patience::usual(clock.clone()),
             clock,
             attempts_max: options.finalise_attempts_max.max(1),
@@ -116,6 +124,18 @@ impl Finaliser {
             lease_ms: options.finalise_lease_ms,
             output_bytes_max: options.output_bytes_max,
             walk: Mutex::new(None),
+        }
+    }
+
+    /// One that closes in the name that the process has at the time.
+    pub(crate) fn following(self, membership: Membership) -> Self {
+        Self { who: Who::Current(membership), ..self }
+    }
+
+    fn instance(&self) -> InstanceId {
+        match &self.who {
+            Who::Always(instance) => *instance,
+            Who::Current(membership) => membership.instance(),
         }
     }
 
@@ -132,8 +152,9 @@ impl Finaliser {
 
     /// Takes the finalisation; none when it is not to be had.
     async fn take(&self, batch: BatchId) -> Result<Option<Finalisation>, Error> {
+        let instance = self.instance();
         for attempt in 1..=self.attempts_max {
-            let take = || self.store.take_finalisation(batch, self.instance, self.lease_ms);
+            let take = || self.store.take_finalisation(batch, instance, self.lease_ms);
             match self.patience.ask(take).await {
                 Ok(held) => return Ok(Some(held)),
                 Err(error) if error.kind == Kind::Contended => {}
@@ -236,7 +257,7 @@ impl Finaliser {
     async fn until_lost(&self, held: &Finalisation) {
         loop {
             self.clock.sleep(Duration::from_millis((self.lease_ms / 3).max(1))).await;
-            let taken = self.store.take_finalisation(held.batch, self.instance, self.lease_ms);
+            let taken = self.store.take_finalisation(held.batch, held.instance, self.lease_ms);
             match taken.await {
                 Ok(taken) if (taken.token, taken.generation) == (held.token, held.generation) => {}
                 // The closing checks the token anyway; the next third may be luckier.
@@ -249,7 +270,7 @@ impl Finaliser {
     /// Lets somebody else try at once: another machine's storage may work. False when the batch is
     /// no longer this instance's to close.
     async fn let_go(&self, held: &Finalisation) -> bool {
-        let taken = self.store.take_finalisation(held.batch, self.instance, LET_GO_MS).await;
+        let taken = self.store.take_finalisation(held.batch, held.instance, LET_GO_MS).await;
         !taken.is_err_and(|error| error.kind == Kind::Contended || is_over(error.kind))
     }
 }
