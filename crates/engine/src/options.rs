@@ -67,8 +67,8 @@ impl Default for Options {
             heartbeat_ms: 10_000,
             member_stale_ms: 60_000,
             grace_ms: 10_000,
-            sweep_ms_min: 5_000,
-            sweep_ms_max: 10_000,
+            sweep_ms_min: 10_000,
+            sweep_ms_max: 15_000,
             sweep_rows_max: 1000,
             crashes_max: 3,
             retention: Retention {

@@ -72,8 +72,8 @@ impl Sweeper {
     /// One round.
     pub(crate) async fn step(&mut self) -> Result<Swept> {
         let mut swept = Swept::default();
-        // Longer than a round takes, so that a dead holder's duty is free soon after.
-        let lease_ms = self.options.sweep_ms_max.saturating_mul(3).max(1000);
+        // Longer than a round takes, and not much: a dead holder's duty is free soon after.
+        let lease_ms = self.options.sweep_ms_max.saturating_mul(2).max(1000);
         if self.has(DUTY_SWEEP, lease_ms).await? {
             self.sweep(&mut swept).await?;
         }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use kit::watched::Watched;
 use kit::world::{TICK_MS, World};
 use kit::{batch, batch_within, failed};
 use windrow_domain::attempt::Class;
@@ -167,6 +168,30 @@ async fn an_instance_that_was_taken_for_dead_joins_again_and_goes_on() {
         world.closes(batch).await;
         let members = world.store.members().await.unwrap();
         assert_eq!(members.len(), 2, "{members:?}");
+    };
+    let (report, ()) = tokio::join!(engine.run(), watch);
+    report.unwrap();
+}
+
+/// A verb that finds nothing to do is one statement on PostgreSQL.
+#[tokio::test]
+async fn an_idle_engine_asks_the_store_at_most_twice_a_second() {
+    const WINDOW_SECS: usize = 30;
+    const WINDOWS: usize = 20;
+    let world = World::new().await;
+    let store = Watched::new(world.store.clone());
+    let engine = world.engine_on(store.clone()).executor(async |_: Call| Tried::completed("1"));
+    let watch = async {
+        let mut asked = Vec::new();
+        for _ in 0..WINDOW_SECS * WINDOWS {
+            asked.push(store.asked_any());
+            world.pass(Duration::from_secs(1)).await;
+        }
+        world.stop.give();
+        let most = asked.windows(WINDOW_SECS + 1).map(|seen| seen[WINDOW_SECS] - seen[0]).max();
+        assert!(most <= Some(2 * WINDOW_SECS), "{most:?} in {WINDOW_SECS} s");
+        let all = asked[asked.len() - 1];
+        assert!(all > WINDOW_SECS * WINDOWS, "it looks for work once a second: {all}");
     };
     let (report, ()) = tokio::join!(engine.run(), watch);
     report.unwrap();

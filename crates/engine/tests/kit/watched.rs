@@ -48,6 +48,11 @@ impl Watched {
         self.asked.lock().unwrap().iter().filter(|asked| **asked == verb).count()
     }
 
+    /// How often anything was asked.
+    pub(crate) fn asked_any(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
+
     async fn pass(&self, verb: &'static str) {
         self.asked.lock().unwrap().push(verb);
         let mut held = self.held.subscribe();
