@@ -18,7 +18,8 @@ use windrow_engine::execute::{Call, Executor, Tried};
 use windrow_engine::signal::Stop;
 use windrow_engine::storage::Storage;
 use windrow_engine::{Event, Options};
-use windrow_store::{Finalise as _, Members as _};
+use windrow_store::inspect::FinishedQuery;
+use windrow_store::{Finalise as _, Inspect as _, Members as _, Scope};
 
 /// Answers nothing until it is opened; counts how many are in flight at most since then.
 struct Gate {
@@ -133,7 +134,7 @@ fn unavailable() -> Tried {
 
 #[tokio::test]
 async fn an_upstream_that_is_gone_behind_its_proxy_costs_no_line_its_result() {
-    const LINES: u64 = 100;
+    const LINES: u64 = 40;
     const GONE_MS: u64 = 40 * 60_000;
     const STEP: Duration = Duration::from_millis(500);
     let world = World::new().await;
@@ -160,6 +161,10 @@ async fn an_upstream_that_is_gone_behind_its_proxy_costs_no_line_its_result() {
     let (report, ()) = tokio::join!(engine.run(), watch);
     report.unwrap();
     assert_eq!(world.see(batch).await.counts.completed, LINES);
+    let query = FinishedQuery { batch: Some(batch), limit: 100, ..FinishedQuery::default() };
+    let lines = world.store.finished(&Scope::All, query).await.unwrap().rows;
+    let most = lines.iter().map(|line| line.result.attempts).max();
+    assert!(most <= Some(2), "only tries before the breaker opened counted: {most:?}");
 }
 
 /// Alone it proves nothing about its upstream: it may be what brings it down.
