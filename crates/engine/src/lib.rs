@@ -24,5 +24,6 @@ mod sweep;
 mod worker;
 
 pub use daemon::{Builder, Engine, Event, Handle, Report, Until};
+pub use member::causes;
 pub use options::Options;
 pub use progress::{Progress, TargetProgress};

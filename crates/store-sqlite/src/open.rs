@@ -57,7 +57,7 @@ pub struct Options {
     pub busy_ms_max: u64,
     /// Connections that read beside the writer.
     pub readers: usize,
-    /// Page cache of each connection, in KiB.
+    /// Page cache of the writer's connection, in KiB; a reader's has a quarter of it.
     pub cache_kib_max: u32,
 }
 
@@ -146,6 +146,8 @@ fn connect_reader(options: &Options, path: &Path) -> Result<Connection> {
     let open = || {
         let conn = Connection::open(path)?;
         configure(&conn, options)?;
+        // What is read here is mostly read once.
+        conn.pragma_update(None, "cache_size", -i64::from(options.cache_kib_max / 4))?;
         conn.pragma_update(None, "query_only", true)?;
         Ok(conn)
     };
@@ -165,7 +167,8 @@ fn configure(conn: &Connection, options: &Options) -> rusqlite::Result<()> {
     conn.pragma_update(None, "foreign_keys", false)?;
     conn.pragma_update(None, "temp_store", "memory")?;
     conn.pragma_update(None, "cache_size", -i64::from(options.cache_kib_max))?;
-    conn.pragma_update(None, "mmap_size", 64 << 20)?;
+    // Not mapped: a disk that fails would end the process, and the pages would count as its memory.
+    conn.pragma_update(None, "mmap_size", 0)?;
     conn.pragma_update(None, "wal_autocheckpoint", WAL_CHECKPOINT_PAGES)?;
     conn.pragma_update(None, "journal_size_limit", WAL_KEPT_BYTES)?;
     Ok(())

@@ -23,8 +23,25 @@ const URL_BYTES_MAX: usize = 2048;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Request<'a> {
     pub(crate) custom_id: Cow<'a, str>,
-    /// The model that the body names, or else the url.
-    pub(crate) target: Cow<'a, str>,
+    url: Cow<'a, str>,
+    /// What the body names as its model.
+    model: Option<Cow<'a, str>>,
+}
+
+impl Request<'_> {
+    /// Where the line goes: the model that the body names, or else the url.
+    pub(crate) fn target(&self) -> &str {
+        self.model.as_deref().unwrap_or(&self.url)
+    }
+
+    /// What it asks for: the url without its query.
+    pub(crate) fn path(&self) -> &str {
+        path_of(&self.url)
+    }
+}
+
+fn path_of(url: &str) -> &str {
+    &url[..memchr::memchr(b'?', url.as_bytes()).unwrap_or(url.len())]
 }
 
 /// What is wrong with a line.
@@ -200,18 +217,18 @@ impl<'a> Fields<'a> {
                 return Err(Fault::field("body", message));
             }
         }
-        let target = match self.model {
+        let model = match self.model {
             Slot::Text(model) => {
                 judge_name(&model, "body.model")?;
-                model
+                Some(model)
             }
             Slot::Twice => return Err(Fault::field("body.model", "`body.model` is there twice.")),
             Slot::Missing | Slot::Object | Slot::Other(_) => {
                 judge_name(&url, "url")?;
-                url
+                None
             }
         };
-        Ok(Request { custom_id, target })
+        Ok(Request { custom_id, url, model })
     }
 }
 
@@ -241,7 +258,7 @@ fn judge_url(url: &str) -> Result<(), Fault> {
         let part = part.to_ascii_lowercase().replace("%2e", ".");
         part == "." || part == ".."
     };
-    let path = &url[..memchr::memchr(b'?', url.as_bytes()).unwrap_or(url.len())];
+    let path = path_of(url);
     let suspicious = memchr::memchr2(b'.', b'%', path.as_bytes()).is_some();
     let because = if url.len() > URL_BYTES_MAX {
         "is too long"
@@ -412,7 +429,7 @@ mod tests {
 
     fn judge(line: &str) -> Result<(String, String), (&'static str, Option<&'static str>)> {
         read(line.as_bytes(), &Options::default())
-            .map(|request| (request.custom_id.into_owned(), request.target.into_owned()))
+            .map(|request| (request.custom_id.to_string(), request.target().to_owned()))
             .map_err(|fault| (fault.code, fault.param))
     }
 

@@ -84,6 +84,21 @@ pub enum Error {
     },
 }
 
+/// What a line of a valid file asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Its url, without the query.
+    pub path: String,
+    /// Where it goes.
+    pub target: String,
+}
+
+/// Reads what a line asks for; none for one that is blank or no request.
+pub fn asked(raw: &[u8], options: &Options) -> Option<Asked> {
+    let request = jsonl::read(raw, options).ok()?;
+    Some(Asked { path: request.path().to_owned(), target: request.target().to_owned() })
+}
+
 /// What the reader tells the parser.
 enum Block {
     Bytes(Bytes),
@@ -258,7 +273,7 @@ impl<S: Ingest + Sync + ?Sized> Writer<'_, S> {
     }
 
     async fn seal(&self, report: Report) -> Result<Ingested, Error> {
-        let Report { errors, errors_total } = report;
+        let Report { errors, errors_total, endpoint: _ } = report;
         let verdict = match errors.is_empty() {
             true => Verdict::Valid,
             false => Verdict::Invalid(errors.clone()),

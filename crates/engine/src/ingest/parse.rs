@@ -31,6 +31,8 @@ pub(crate) struct Report {
     pub(crate) errors: Vec<LineError>,
     /// How many there are, kept or not.
     pub(crate) errors_total: u64,
+    /// What every request asks for, when it is the same.
+    pub(crate) endpoint: Option<String>,
 }
 
 /// Turns blocks into chunks.
@@ -47,6 +49,7 @@ impl Parser {
             chunker: Chunker::new(&options, rows),
             duplicates: Duplicates::new(options.duplicates_bytes_max),
             report: Report::default(),
+            endpoint: Endpoint::None,
             requests: 0,
             options,
         };
@@ -86,7 +89,26 @@ struct Judge {
     chunker: Chunker,
     duplicates: Duplicates,
     report: Report,
+    endpoint: Endpoint,
     requests: u64,
+}
+
+/// What the requests so far ask for.
+#[derive(Debug)]
+enum Endpoint {
+    None,
+    One(String),
+    Many,
+}
+
+impl Endpoint {
+    fn note(&mut self, path: &str) {
+        match self {
+            Endpoint::None => *self = Endpoint::One(path.to_owned()),
+            Endpoint::One(one) if one != path => *self = Endpoint::Many,
+            Endpoint::One(_) | Endpoint::Many => {}
+        }
+    }
 }
 
 impl Judge {
@@ -130,7 +152,8 @@ impl Judge {
             }
         };
         self.duplicates.insert(&request.custom_id, line).map_err(Stopped::Spill)?;
-        match self.chunker.lane(&request.target) {
+        self.endpoint.note(request.path());
+        match self.chunker.lane(request.target()) {
             Ok(lane) => Ok(Some(lane)),
             Err(TooManyLanes) => {
                 self.note(too_many_lanes(self.options.lanes_max).at(line));
@@ -148,6 +171,9 @@ impl Judge {
 
     fn verdict(self) -> Result<Report, Stopped> {
         let mut report = self.report;
+        if let Endpoint::One(path) = self.endpoint {
+            report.endpoint = Some(path);
+        }
         if self.requests == 0 && report.errors_total == 0 {
             report.errors_total = 1;
             report.errors.push(LineError {

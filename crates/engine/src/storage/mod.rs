@@ -61,7 +61,11 @@ impl Storage {
     /// with the same name.
     pub fn create(&self, name: &str) -> Result<Writer> {
         let path = path("write", name)?;
-        Ok(Writer::new(self.objects.clone(), path))
+        let part_bytes = match self.place {
+            Place::Folder(_) => writer::FILE_PART_BYTES,
+            Place::Bucket(_) | Place::Memory => PART_BYTES,
+        };
+        Ok(Writer::new(self.objects.clone(), path, part_bytes))
     }
 
     /// The size of an output.

@@ -12,14 +12,18 @@ use tokio::task::JoinSet;
 
 use super::{Error, Result};
 
-/// Size of a part. Buckets take 10,000 parts of at least 5 MiB: this allows about 80 GiB.
+/// Size of a part of an output in a bucket, which takes 10,000 parts of at least 5 MiB: this allows
+/// about 80 GiB.
 pub const PART_BYTES: usize = 8 << 20;
+/// Size of a part of a file, which takes any number of them.
+pub(super) const FILE_PART_BYTES: usize = 1 << 20;
 
 /// An output that is being written.
 pub struct Writer {
     objects: Arc<dyn ObjectStore>,
     path: Path,
     part: Vec<u8>,
+    part_bytes: usize,
     /// None until a part is full: a small output is one request.
     upload: Option<Box<dyn MultipartUpload>>,
     sent: JoinSet<object_store::Result<()>>,
@@ -27,8 +31,9 @@ pub struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(objects: Arc<dyn ObjectStore>, path: Path) -> Self {
-        Self { objects, path, part: Vec::new(), upload: None, sent: JoinSet::new(), bytes: 0 }
+    pub(super) fn new(objects: Arc<dyn ObjectStore>, path: Path, part_bytes: usize) -> Self {
+        let (part, sent) = (Vec::new(), JoinSet::new());
+        Self { objects, path, part, part_bytes, upload: None, sent, bytes: 0 }
     }
 
     /// Bytes written so far.
@@ -39,8 +44,8 @@ impl Writer {
     /// Adds bytes. After an error nothing more can be done with it but [`Writer::abort`].
     pub async fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
         self.bytes += bytes.len() as u64;
-        while self.part.len() + bytes.len() > PART_BYTES {
-            let (fits, rest) = bytes.split_at(PART_BYTES - self.part.len());
+        while self.part.len() + bytes.len() > self.part_bytes {
+            let (fits, rest) = bytes.split_at(self.part_bytes - self.part.len());
             self.part.extend_from_slice(fits);
             self.send_part().await.map_err(|source| self.wrong(source))?;
             bytes = rest;
