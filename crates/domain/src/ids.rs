@@ -67,6 +67,10 @@ uuid_id!(
     /// One running process of the engine.
     InstanceId
 );
+uuid_id!(
+    /// A key that somebody shows to be let in. It names the key and is no secret.
+    KeyId
+);
 
 /// A lane's number within its file: the lines of a file that go to one target.
 pub type LaneNo = u16;

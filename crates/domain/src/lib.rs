@@ -11,13 +11,17 @@ pub mod attempt;
 pub mod batch;
 pub mod control;
 pub mod ids;
+pub mod key;
 pub mod lane;
 pub mod lease;
 pub mod lines;
+pub mod output;
 pub mod retry;
 
 pub use batch::{Ending, State};
-pub use ids::{BatchId, FileId, InstanceId, LaneNo, LeaseId, Owner, Target};
+pub use ids::{BatchId, FileId, InstanceId, KeyId, LaneNo, LeaseId, Owner, Target};
+pub use key::Role;
 pub use lane::{Counts, Phase};
 pub use lease::{Held, Lease};
 pub use lines::LineSet;
+pub use output::OutputKind;
