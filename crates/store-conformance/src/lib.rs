@@ -19,6 +19,7 @@ mod finalise;
 mod fixture;
 mod ingest;
 mod inspect;
+mod key;
 mod member;
 mod model;
 mod order;
@@ -291,6 +292,19 @@ cases! {
         finished_pages_hold_while_lines_finish,
         a_page_of_finished_lines_is_bounded_in_bytes,
         a_cursor_does_not_bind_the_bytes_of_a_page,
+    }
+    key {
+        a_key_is_found_by_its_hash,
+        adding_a_key_again_gives_the_same_key,
+        an_id_or_a_hash_in_use_is_a_conflict,
+        one_key_added_many_times_is_there_once,
+        a_key_ends_with_its_time,
+        a_revoked_key_is_let_in_no_more,
+        another_owners_key_is_missing,
+        the_last_use_of_keys_is_noted,
+        many_note_the_same_keys_at_once,
+        keys_are_listed_newest_first,
+        a_key_out_of_bounds_is_invalid,
     }
     pages {
         pending_lines_say_where_they_are,

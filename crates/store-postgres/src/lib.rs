@@ -15,6 +15,7 @@ mod error;
 mod finalise;
 mod ingest;
 mod inspect;
+mod key;
 mod member;
 mod migrate;
 mod record;

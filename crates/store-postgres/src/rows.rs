@@ -6,12 +6,13 @@ use jiff::Timestamp;
 use tokio_postgres::Row;
 use uuid::Uuid;
 use windrow_domain::{
-    BatchId, Counts, FileId, Held, InstanceId, LaneNo, Lease, LeaseId, LineSet, Owner, State,
-    Target,
+    BatchId, Counts, FileId, Held, InstanceId, KeyId, LaneNo, Lease, LeaseId, LineSet, Owner,
+    State, Target,
 };
 use windrow_store::batch::Batch;
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::ingest::File;
+use windrow_store::key::Key;
 use windrow_store::member::Member;
 
 /// Reads a stored word or set; `Corrupt` names the column.
@@ -154,4 +155,18 @@ pub(crate) fn member(row: &Row) -> Member {
         heartbeat_at: row.get("heartbeat_at"),
         tombstoned_at,
     }
+}
+
+pub(crate) fn key(row: &Row) -> Result<Key> {
+    Ok(Key {
+        id: KeyId(row.get("id")),
+        owner: owner(row)?,
+        role: read(row, "role")?,
+        name: row.get("name"),
+        hint: row.get("hint"),
+        created_at: row.get("created_at"),
+        expires_at: row.get("expires_at"),
+        last_used_at: row.get("last_used_at"),
+        revoked_at: row.get("revoked_at"),
+    })
 }

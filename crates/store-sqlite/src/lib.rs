@@ -15,6 +15,7 @@ mod finalise;
 mod fold;
 mod ingest;
 mod inspect;
+mod key;
 mod lease;
 mod member;
 mod open;

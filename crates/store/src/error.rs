@@ -128,3 +128,13 @@ pub fn within(verb: &'static str, field: &'static str, value: u64, max: u64) -> 
     let because = format!("{field} must be 1 to {max}, not {value}");
     Err(Error::new(Kind::Invalid, verb, field).because(because))
 }
+
+/// `Invalid`, naming the field, when a text has more than `bytes_max` bytes or a zero character, which
+/// not every database keeps.
+pub fn text(verb: &'static str, field: &'static str, text: &str, bytes_max: usize) -> Result<()> {
+    if text.len() <= bytes_max && !text.contains('\0') {
+        return Ok(());
+    }
+    let because = format!("{field} has at most {bytes_max} bytes and no zero character");
+    Err(Error::new(Kind::Invalid, verb, field).because(because))
+}

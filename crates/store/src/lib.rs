@@ -1,7 +1,8 @@
 //! The store contract: what a database must promise so that every line is in exactly one place.
 //!
 //! One small trait per stage, named as the stage is everywhere else: [`Ingest`], [`Batches`],
-//! [`Claim`], [`Record`], [`Finalise`], [`Members`], [`Sweep`], [`Inspect`]. [`Store`] joins them.
+//! [`Claim`], [`Record`], [`Finalise`], [`Members`], [`Sweep`], [`Inspect`], [`Keys`]. [`Store`] joins
+//! them.
 //! What the contract means is said by `windrow-store-conformance`, which every backend passes.
 //!
 //! Holds throughout: a verb either happened whole or not at all (one over several leases or batches,
@@ -16,6 +17,7 @@ pub mod error;
 pub mod finalise;
 pub mod ingest;
 pub mod inspect;
+pub mod key;
 pub mod member;
 pub mod record;
 pub mod sweep;
@@ -27,6 +29,7 @@ pub use error::{Error, Kind, Result, Retry};
 pub use finalise::Finalise;
 pub use ingest::Ingest;
 pub use inspect::Inspect;
+pub use key::Keys;
 pub use member::Members;
 pub use record::Record;
 pub use sweep::Sweep;
@@ -66,7 +69,18 @@ pub struct Capabilities {
 
 /// Everything the engine asks of a database.
 pub trait Store:
-    Ingest + Batches + Claim + Record + Finalise + Members + Sweep + Inspect + Send + Sync + 'static
+    Ingest
+    + Batches
+    + Claim
+    + Record
+    + Finalise
+    + Members
+    + Sweep
+    + Inspect
+    + Keys
+    + Send
+    + Sync
+    + 'static
 {
     /// What this backend can do.
     fn capabilities(&self) -> Capabilities;

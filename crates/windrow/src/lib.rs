@@ -101,7 +101,8 @@ pub use windrow_store_sqlite as sqlite;
 /// What most programs need: the identifiers, the traits of the stages, and what their verbs take.
 pub mod prelude {
     pub use windrow_domain::{
-        BatchId, Counts, FileId, InstanceId, LeaseId, LineSet, Owner, State, Target,
+        BatchId, Counts, FileId, InstanceId, KeyId, LeaseId, LineSet, OutputKind, Owner, Role,
+        State, Target,
     };
     pub use windrow_engine::execute::{Call, Executor, Tried};
     pub use windrow_engine::ingest::{Options as IngestOptions, ingest};
@@ -111,6 +112,6 @@ pub mod prelude {
     pub use windrow_store::ingest::NewFile;
     pub use windrow_store::record::{Again, Finished, Outcomes, Turn};
     pub use windrow_store::{
-        Batches, Claim, Finalise, Ingest, Inspect, Members, Record, Scope, Store, Sweep,
+        Batches, Claim, Finalise, Ingest, Inspect, Keys, Members, Record, Scope, Store, Sweep,
     };
 }

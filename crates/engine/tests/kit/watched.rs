@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::watch;
-use windrow_domain::{BatchId, FileId, InstanceId, LeaseId, Target};
+use windrow_domain::{BatchId, FileId, InstanceId, KeyId, LeaseId, Target};
 use windrow_store::batch::{Batch, NewBatch, Reprocess, Reprocessed};
 use windrow_store::claim::{Extended, Waiting};
 use windrow_store::finalise::{Finalisation, Rows};
@@ -14,12 +14,13 @@ use windrow_store::inspect::{
     Attempt, BatchAudit, BatchesQuery, FilesQuery, FinishedLine, FinishedQuery, LaneStatus, Page,
     PendingLine, PendingQuery, Tries,
 };
+use windrow_store::key::{Key, KeysQuery, NewKey};
 use windrow_store::member::{Member, NewMember};
 use windrow_store::record::{Reply, Turn};
 use windrow_store::sweep::{Lost, Pruned, Reaped, Retention};
 use windrow_store::{
-    Batches, Capabilities, Claim, Finalise, Ingest, Inspect, Members, Record, Result, Scope, Store,
-    Sweep,
+    Batches, Capabilities, Claim, Finalise, Ingest, Inspect, Keys, Members, Record, Result, Scope,
+    Store, Sweep,
 };
 
 /// How a turn that claims is remembered.
@@ -130,6 +131,14 @@ pass_on!(Inspect {
     pending(scope: &Scope, query: PendingQuery) -> Page<PendingLine>;
     finished(scope: &Scope, query: FinishedQuery) -> Page<FinishedLine>;
     audit(batch: BatchId) -> BatchAudit;
+});
+
+pass_on!(Keys {
+    add_key(key: NewKey) -> Key;
+    find_key(hash: &[u8; 32]) -> Key;
+    touch_keys(keys: &[KeyId]) -> ();
+    revoke_key(scope: &Scope, key: KeyId) -> Key;
+    keys(scope: &Scope, query: KeysQuery) -> Page<Key>;
 });
 
 #[async_trait]

@@ -2,19 +2,22 @@
 
 use jiff::SignedDuration;
 use windrow_domain::attempt::Status;
-use windrow_domain::{BatchId, InstanceId, LineSet};
+use windrow_domain::{BatchId, InstanceId, KeyId, LineSet, Role};
 use windrow_store::batch::{Reprocess, Select};
 use windrow_store::finalise::Rows;
 use windrow_store::ingest::{LineError, Verdict};
 use windrow_store::inspect::{BatchesQuery, FilesQuery, FinishedQuery, PendingQuery};
+use windrow_store::key::{KeysQuery, NewKey};
 use windrow_store::member::NewMember;
 use windrow_store::record::{Fold, Outcomes};
 use windrow_store::sweep::Retention;
-use windrow_store::{Batches, Claim, Finalise, Ingest, Inspect, Members, Record, Scope, Sweep};
+use windrow_store::{
+    Batches, Claim, Finalise, Ingest, Inspect, Keys, Members, Record, Scope, Sweep,
+};
 use windrow_store_postgres::PostgresStore;
 
 use crate::kit::{
-    LEASE_MS, again, batch, chunk, completed, file, new_batch, new_file, request, target,
+    LEASE_MS, again, batch, chunk, completed, file, new_batch, new_file, owner, request, target,
 };
 
 const ALL: &Scope = &Scope::All;
@@ -30,7 +33,23 @@ pub(crate) async fn run_every_verb(store: &PostgresStore) {
     look(store, running).await;
     end(store, me, running).await;
     store.set_limit(&target(), None).await.unwrap();
+    let_in(store).await;
     leave(store, me).await;
+}
+
+/// A key from its making to its end.
+async fn let_in(store: &PostgresStore) {
+    let id = KeyId::new();
+    let mut hash = [0; 32];
+    hash[..16].copy_from_slice(id.0.as_bytes());
+    let (name, hint) = ("ci".to_owned(), "wr_".to_owned());
+    let role = Role::Member;
+    let key = NewKey { id, hash, owner: owner(), role, name, hint, expires_at: None };
+    store.add_key(key).await.unwrap();
+    store.find_key(&hash).await.unwrap();
+    store.touch_keys(&[id]).await.unwrap();
+    store.keys(ALL, KeysQuery { after: None, limit: 5 }).await.unwrap();
+    store.revoke_key(ALL, id).await.unwrap();
 }
 
 async fn join(store: &PostgresStore) -> InstanceId {

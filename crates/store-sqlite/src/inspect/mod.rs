@@ -96,7 +96,7 @@ impl Inspect for SqliteStore {
 }
 
 /// Cuts a page that was read one row longer than it can be, and says where it ended.
-fn page<T, K: serde::Serialize>(
+pub(crate) fn page<T, K: serde::Serialize>(
     mut rows: Vec<T>,
     limit: u32,
     binding: &Binding,

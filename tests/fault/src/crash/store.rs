@@ -17,6 +17,7 @@ use windrow::store::inspect::{
     Attempt, BatchAudit, BatchesQuery, FilesQuery, FinishedLine, FinishedQuery, LaneStatus, Page,
     PendingLine, PendingQuery, Tries,
 };
+use windrow::store::key::{Key, KeysQuery, NewKey};
 use windrow::store::member::{Member, NewMember};
 use windrow::store::record::{Fold, Reply};
 use windrow::store::sweep::{Lost, Pruned, Reaped, Retention};
@@ -146,6 +147,14 @@ pass_on!(Inspect {
     pending(scope: &Scope, query: PendingQuery) -> Page<PendingLine>;
     finished(scope: &Scope, query: FinishedQuery) -> Page<FinishedLine>;
     audit(batch: BatchId) -> BatchAudit;
+});
+
+pass_on!(Keys {
+    add_key(key: NewKey) -> Key;
+    find_key(hash: &[u8; 32]) -> Key;
+    touch_keys(keys: &[KeyId]) -> ();
+    revoke_key(scope: &Scope, key: KeyId) -> Key;
+    keys(scope: &Scope, query: KeysQuery) -> Page<Key>;
 });
 
 #[async_trait]
