@@ -70,7 +70,7 @@ pub(crate) async fn create(
 async fn close(store: &dyn Store, batch: BatchId) -> Result<()> {
     store.cancel_batch(&Scope::All, batch).await?;
     let held = store.take_finalisation(batch, InstanceId::new(), 60_000).await?;
-    store.close_batch(&held, Default::default(), "{}").await?;
+    store.close_batch(&held, Default::default(), "{}", &[]).await?;
     Ok(())
 }
 

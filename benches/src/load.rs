@@ -89,6 +89,8 @@ pub(crate) fn new_batch(id: BatchId, file: FileId) -> NewBatch {
         source_address: None,
         metadata: Default::default(),
         idempotency_key: None,
+        output_secs: None,
+        open_max: None,
     }
 }
 

@@ -83,6 +83,7 @@ fn hint(error: &Error) -> &'static str {
         Kind::Conflict => "it is there already, or still needed; look at it first.",
         Kind::Refused => "the batch's state does not allow it; look at its `windrow status`.",
         Kind::Invalid => "correct the value that the message names.",
+        Kind::Limited => "wait until some of the owner's batches have ended, or cancel one.",
         Kind::LeaseLost => "another process took over; start again.",
         Kind::Corrupt => {
             "check that --database names a Windrow database, made by a version that this program knows; `windrow doctor` looks closer."

@@ -97,6 +97,8 @@ fn over(file: &File) -> NewBatch {
         source_address: None,
         metadata: [("path".to_owned(), file.name.clone())].into(),
         idempotency_key: None,
+        output_secs: None,
+        open_max: None,
     }
 }
 

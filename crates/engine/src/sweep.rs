@@ -119,7 +119,7 @@ impl Sweeper {
     async fn remove(&self) -> Result<u64> {
         let rows = self.options.sweep_rows_max;
         let pruned = self.store.prune(self.options.retention, rows).await?;
-        let mut removed = pruned.members;
+        let mut removed = pruned.members + self.remove_dropped(rows).await;
         for _ in 0..STEPS_MAX {
             let reaped = self.store.reap(rows).await?;
             removed += reaped.rows;
@@ -137,6 +137,26 @@ impl Sweeper {
             Err(error) => tracing::warn!(error = %causes(&error), "old outputs were left"),
         }
         Ok(removed)
+    }
+
+    /// The bytes of dropped outputs, before their rows: a row is how the bytes are found.
+    async fn remove_dropped(&self, rows: u32) -> u64 {
+        let mut removed = 0;
+        for _ in 0..STEPS_MAX {
+            match self.finaliser.remove_dropped(rows).await {
+                Ok(outputs) => {
+                    removed += outputs;
+                    if outputs < rows.into() {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(error = %causes(&error), "dropped outputs were left");
+                    break;
+                }
+            }
+        }
+        removed
     }
 }
 

@@ -420,3 +420,65 @@ pub async fn a_refusal_names_the_state_and_the_command(world: &impl World) {
     assert_eq!((error.kind, error.refused()), (Kind::Refused, Some(refused)));
     assert!(whole_text(&error).contains("completed"), "{}", whole_text(&error));
 }
+
+/// An owner has at most so many batches that are not closed; others do not count for it, and neither
+/// does one that is closed from the start.
+pub async fn an_owner_has_no_more_open_batches_than_it_may(world: &impl World) {
+    let store = world.store();
+    let file = Sheet::of("ada").lines(MODEL, 1).seal(store).await;
+    let bad = Sheet::of("ada").lines(MODEL, 1).seal_invalid(store, vec![line_error(1)]).await.id;
+    let bobs = Sheet::of("bob").lines(MODEL, 1).seal(store).await;
+    let at_most =
+        |open_max, file, name| NewBatch { open_max: Some(open_max), ..run_over(file, name) };
+    assert_eq!(kind(store.create_batch(at_most(0, file, "ada")).await), Kind::Limited);
+    let first = store.create_batch(at_most(2, file, "ada")).await.unwrap().id;
+    let paused = store.create_batch(run_over(file, "ada")).await.unwrap().id;
+    store.pause_batch(&Scope::All, paused, None).await.unwrap();
+    let refused = at_most(2, file, "ada");
+    assert_eq!(kind(store.create_batch(refused.clone()).await), Kind::Limited);
+    assert_eq!(kind(store.batch(&Scope::All, refused.id).await), Kind::Missing);
+    store.create_batch(at_most(1, bobs, "bob")).await.unwrap();
+    let failed = store.create_batch(at_most(2, bad, "ada")).await.unwrap();
+    assert_eq!(failed.state, State::Failed);
+    assert_eq!(kind(store.create_batch(at_most(1, bobs, "ada")).await), Kind::Missing);
+
+    let worker = Worker::on(store);
+    worker.drain(first, &[MODEL]).await;
+    assert_eq!(kind(store.create_batch(refused.clone()).await), Kind::Limited, "not closed yet");
+    worker.close(first).await;
+    store.create_batch(refused.clone()).await.unwrap();
+    assert_eq!(kind(store.create_batch(at_most(2, file, "ada")).await), Kind::Limited);
+    store.create_batch(run_over(file, "ada")).await.expect("without a bound there is none");
+}
+
+/// A repeat gives the batch that was created, however many the owner may have by now.
+pub async fn a_repeated_creation_is_never_limited(world: &impl World) {
+    let store = world.store();
+    let file = Sheet::of("ada").lines(MODEL, 1).seal(store).await;
+    let key = Some("once".to_owned());
+    let new = NewBatch { open_max: Some(1), idempotency_key: key, ..run_over(file, "ada") };
+    let made = store.create_batch(new.clone()).await.unwrap();
+    assert_eq!(store.create_batch(new.clone()).await.unwrap(), made);
+    let keyed = NewBatch { id: BatchId::new(), open_max: Some(0), ..new.clone() };
+    assert_eq!(store.create_batch(keyed).await.unwrap(), made);
+    let other = NewBatch { endpoint: "/v1/other".to_owned(), ..new };
+    assert_eq!(kind(store.create_batch(other).await), Kind::Conflict);
+}
+
+/// Of many that are created at the same moment, as many are made as the owner may have.
+pub async fn the_bound_of_open_batches_holds_however_many_ask(world: &impl World) {
+    let file = Sheet::of("ada").lines(MODEL, 1).seal(world.store()).await;
+    let mut tasks = JoinSet::new();
+    for _ in 0..8 {
+        let store = world.another().await;
+        let new = NewBatch { open_max: Some(3), ..run_over(file, "ada") };
+        tasks.spawn(async move { patiently(|| store.create_batch(new.clone())).await });
+    }
+    let (made, limited): (Vec<_>, Vec<_>) =
+        tasks.join_all().await.into_iter().partition(Result::is_ok);
+    assert_eq!((made.len(), limited.len()), (3, 5));
+    assert!(limited.into_iter().all(|refused| refused.unwrap_err().kind == Kind::Limited));
+    let query = BatchesQuery { limit: 10, ..BatchesQuery::default() };
+    let listed = world.store().batches(&scope("ada"), query).await.unwrap().rows;
+    assert_eq!(listed.len(), 3);
+}

@@ -85,10 +85,10 @@ pub async fn a_taken_finalisation_is_contended(world: &impl World) {
     let taken = store.take_finalisation(id, two, LEASE_MS).await.unwrap();
     assert!(taken.token > held.token, "tokens rise with every taking");
     assert_eq!(kind(store.take_finalisation(id, one, LEASE_MS).await), Kind::Contended);
-    let late = store.close_batch(&again, rows(&again.counts), "{}").await;
+    let late = store.close_batch(&again, rows(&again.counts), "{}", &[]).await;
     assert_eq!(kind(late), Kind::LeaseLost, "the slow loser closes nothing");
     assert_eq!(batch(store, id).await.state, State::Finalizing(Ending::Completed));
-    store.close_batch(&taken, rows(&taken.counts), "{}").await.unwrap();
+    store.close_batch(&taken, rows(&taken.counts), "{}", &[]).await.unwrap();
 }
 
 /// The time of a finalisation has bounds.
@@ -109,16 +109,19 @@ pub async fn closing_can_be_repeated(world: &impl World) {
     let held = store.take_finalisation(id, InstanceId::new(), LEASE_MS).await.unwrap();
     pass(world, 500);
     let summary = "{\"rows\":3,\"note\":\"gut ✓\"}";
-    let closed = store.close_batch(&held, rows(&held.counts), summary).await.unwrap();
+    let closed = store.close_batch(&held, rows(&held.counts), summary, &[]).await.unwrap();
     assert_eq!((closed.state, closed.closed_at), (State::Completed, Some(now(world))));
     let kept: String = closed.summary.clone().expect("a summary").split_whitespace().collect();
     assert_eq!(kept, summary.split_whitespace().collect::<String>());
     assert_eq!(batch(store, id).await, closed);
     pass(world, 500);
-    assert_eq!(store.close_batch(&held, rows(&held.counts), summary).await.unwrap(), closed);
+    assert_eq!(store.close_batch(&held, rows(&held.counts), summary, &[]).await.unwrap(), closed);
     assert_eq!(batch(store, id).await, closed);
     let stranger = Finalisation { token: held.token + 1, ..held.clone() };
-    assert_eq!(kind(store.close_batch(&stranger, rows(&held.counts), "{}").await), Kind::LeaseLost);
+    assert_eq!(
+        kind(store.close_batch(&stranger, rows(&held.counts), "{}", &[]).await),
+        Kind::LeaseLost
+    );
     check(store, id).await;
 }
 
@@ -137,10 +140,10 @@ pub async fn rows_that_differ_from_the_counts_are_a_conflict(world: &impl World)
         Rows { skipped: 1, ..right },
     ];
     for rows in wrong {
-        assert_eq!(kind(store.close_batch(&held, rows, "{}").await), Kind::Conflict);
+        assert_eq!(kind(store.close_batch(&held, rows, "{}", &[]).await), Kind::Conflict);
         assert_eq!(batch(store, id).await.closed_at, None);
     }
-    assert_eq!(store.close_batch(&held, right, "{}").await.unwrap().state, State::Completed);
+    assert_eq!(store.close_batch(&held, right, "{}", &[]).await.unwrap().state, State::Completed);
 }
 
 /// A proof that is not the row's closes nothing: token, instance or generation.
@@ -155,11 +158,11 @@ pub async fn a_wrong_proof_closes_nothing(world: &impl World) {
         Finalisation { generation: 1, ..held.clone() },
     ];
     for proof in wrong {
-        assert_eq!(kind(store.close_batch(&proof, right, "{}").await), Kind::LeaseLost);
+        assert_eq!(kind(store.close_batch(&proof, right, "{}", &[]).await), Kind::LeaseLost);
     }
     let nowhere = Finalisation { batch: BatchId::new(), ..held.clone() };
-    assert_eq!(kind(store.close_batch(&nowhere, right, "{}").await), Kind::Missing);
-    store.close_batch(&held, right, "{}").await.unwrap();
+    assert_eq!(kind(store.close_batch(&nowhere, right, "{}", &[]).await), Kind::Missing);
+    store.close_batch(&held, right, "{}", &[]).await.unwrap();
 }
 
 /// Late but untaken closings count: time alone takes nothing away.
@@ -168,7 +171,7 @@ pub async fn a_late_closing_that_nobody_took_counts(world: &impl World) {
     let id = settled(world, 1).await;
     let held = store.take_finalisation(id, InstanceId::new(), LEASE_MS).await.unwrap();
     pass(world, 10 * LEASE_MS);
-    let closed = store.close_batch(&held, rows(&held.counts), "{}").await.unwrap();
+    let closed = store.close_batch(&held, rows(&held.counts), "{}", &[]).await.unwrap();
     assert_eq!(closed.state, State::Completed);
 }
 
@@ -197,8 +200,9 @@ pub async fn one_closing_sent_many_times_closes_once(world: &impl World) {
     let mut tasks = JoinSet::new();
     for _ in 0..6 {
         let (store, held) = (world.another().await, held.clone());
-        let close =
-            async move { patiently(|| store.close_batch(&held, rows(&held.counts), "{}")).await };
+        let close = async move {
+            patiently(|| store.close_batch(&held, rows(&held.counts), "{}", &[])).await
+        };
         tasks.spawn(close);
     }
     for closed in tasks.join_all().await {
@@ -234,7 +238,7 @@ pub async fn unclosed_batches_are_found(world: &impl World) {
     pass(world, LEASE_MS);
     let found = store.find_unclosed(10).await.unwrap();
     assert_eq!(found, [waiting[0], waiting[2], waiting[3]], "its holder let the time pass");
-    store.close_batch(&held, rows(&held.counts), "{}").await.unwrap();
+    store.close_batch(&held, rows(&held.counts), "{}", &[]).await.unwrap();
     assert_eq!(store.find_unclosed(10).await.unwrap(), waiting[2..]);
 }
 
@@ -256,7 +260,7 @@ pub async fn a_batch_ends_as_it_was_ended(world: &impl World) {
         let held = store.take_finalisation(id, worker.instance, LEASE_MS).await.unwrap();
         assert_eq!((held.ending, held.counts.completed), (ending, 1));
         assert_eq!(held.counts.untouched, 3, "lines that never ran can be told");
-        let closed = store.close_batch(&held, rows(&held.counts), "{}").await.unwrap();
+        let closed = store.close_batch(&held, rows(&held.counts), "{}", &[]).await.unwrap();
         let state = if ending == Ending::Cancelled { State::Cancelled } else { State::Expired };
         assert_eq!(closed.state, state);
         check(store, id).await;
@@ -324,7 +328,7 @@ pub async fn a_closing_that_meets_a_reprocess_leaves_the_batch_running(world: &i
         let held = store.take_finalisation(id, InstanceId::new(), LEASE_MS).await.unwrap();
         let select = Select::Statuses(vec![Status::Completed]);
         let step = Reprocess { batch: id, select, generation: None, lines_max: 10 };
-        let close = patiently(|| store.close_batch(&held, rows(&held.counts), "{}"));
+        let close = patiently(|| store.close_batch(&held, rows(&held.counts), "{}", &[]));
         let again = patiently(|| other.reprocess(&Scope::All, step.clone()));
         // Either side may be the first to be polled.
         let (closed, again) = if round % 2 == 0 {
@@ -356,7 +360,7 @@ pub async fn a_late_holder_that_nobody_followed_keeps_its_token(world: &impl Wor
     let again = world.another().await.take_finalisation(id, one, LEASE_MS).await.unwrap();
     assert_eq!((again.token, again.expires_at), (held.token, later(world, LEASE_MS)));
     assert_eq!(kind(store.take_finalisation(id, two, LEASE_MS).await), Kind::Contended);
-    let closed = store.close_batch(&held, rows(&held.counts), "{}").await.unwrap();
+    let closed = store.close_batch(&held, rows(&held.counts), "{}", &[]).await.unwrap();
     assert_eq!(closed.state, State::Completed);
     check(store, id).await;
 }

@@ -287,6 +287,8 @@ pub(crate) fn run_over(file: FileId, owner_name: &str) -> NewBatch {
         source_address: None,
         metadata: BTreeMap::new(),
         idempotency_key: None,
+        output_secs: None,
+        open_max: None,
     }
 }
 
@@ -372,7 +374,7 @@ impl<S: Store + Clone> Worker<S> {
     pub(crate) async fn close(&self, batch: BatchId) -> Batch {
         let held = self.store.take_finalisation(batch, self.instance, LEASE_MS).await;
         let held = held.expect("a batch that is finalizing can be taken");
-        let closed = self.store.close_batch(&held, rows(&held.counts), "{}").await;
+        let closed = self.store.close_batch(&held, rows(&held.counts), "{}", &[]).await;
         closed.expect("the right rows close it")
     }
 }

@@ -23,6 +23,7 @@ mod key;
 mod member;
 mod model;
 mod order;
+mod output;
 mod pages;
 mod record;
 mod reprocess;
@@ -140,6 +141,9 @@ cases! {
         another_owners_batch_is_missing,
         a_deleted_batch_vanishes_and_leaves_nothing,
         a_refusal_names_the_state_and_the_command,
+        an_owner_has_no_more_open_batches_than_it_may,
+        a_repeated_creation_is_never_limited,
+        the_bound_of_open_batches_holds_however_many_ask,
     }
     reprocess {
         lines_of_a_status_run_again,
@@ -242,6 +246,16 @@ cases! {
         two_last_lines_at_once_settle_once,
         a_cancel_that_meets_the_last_line_settles_once,
         a_closing_that_meets_a_reprocess_leaves_the_batch_running,
+    }
+    output {
+        outputs_are_files_of_their_owner,
+        a_closing_that_is_refused_makes_no_output,
+        a_repeated_closing_brings_no_output_back,
+        closing_again_replaces_the_outputs,
+        outputs_expire_after_the_closing,
+        outputs_go_with_their_batch,
+        a_dropped_output_stays_until_it_is_forgotten,
+        forgetting_an_old_place_spares_the_new_one,
     }
     member {
         a_member_is_heard_of,

@@ -240,16 +240,16 @@ pub async fn a_reprocess_ends_a_finalisation(world: &impl World) {
     let worker = Worker::on(store);
     let held = store.take_finalisation(id, worker.instance, LEASE_MS).await.unwrap();
     reprocess(store, step(id, statuses(&[Status::Failed]))).await;
-    let closing = store.close_batch(&held, rows(&held.counts), "{}").await;
+    let closing = store.close_batch(&held, rows(&held.counts), "{}", &[]).await;
     assert_eq!(kind(closing), Kind::LeaseLost);
     worker.drain(id, &[MODEL]).await;
-    let closing = store.close_batch(&held, rows(&held.counts), "{}").await;
+    let closing = store.close_batch(&held, rows(&held.counts), "{}", &[]).await;
     assert_eq!(kind(closing), Kind::LeaseLost, "not even when it is finalizing again");
     let other = Worker::on(store);
     let taken = store.take_finalisation(id, other.instance, LEASE_MS).await.unwrap();
     assert!(taken.token > held.token, "tokens rise");
     assert_eq!(taken.generation, 1);
-    store.close_batch(&taken, rows(&taken.counts), "{}").await.unwrap();
+    store.close_batch(&taken, rows(&taken.counts), "{}", &[]).await.unwrap();
     check(store, id).await;
 }
 

@@ -16,7 +16,7 @@ use windrow_store::error::{Error, Kind, Result};
 use windrow_store::{Inspect, Scope};
 
 use crate::PostgresStore;
-use crate::db::sql;
+use crate::db::{Call, sql};
 use crate::error::is_stale;
 
 /// How often a decision is made again when the batch moved between looking and locking.
@@ -26,6 +26,7 @@ const STALE_RETRIES_MAX: usize = 16;
 impl Batches for PostgresStore {
     async fn create_batch(&self, batch: NewBatch) -> Result<Batch> {
         const VERB: &str = "create batch";
+        batch.check(VERB)?;
         if batch.metadata.len() > METADATA_PAIRS_MAX {
             let because = format!("metadata has more than {METADATA_PAIRS_MAX} pairs");
             return Err(Error::new(Kind::Invalid, VERB, batch.id).because(because));
@@ -48,6 +49,8 @@ impl Batches for PostgresStore {
             (&batch.source_address as _, Type::TEXT),
             (&metadata as _, Type::TEXT),
             (&batch.idempotency_key as _, Type::TEXT),
+            (&batch.output_secs.map(u64::cast_signed) as _, Type::INT8),
+            (&batch.open_max.map(i64::from) as _, Type::INT8),
         ];
         let found = self.db.rows(VERB, &batch.id, sql!("batch/create_call"), &params).await?;
         self.batch(&Scope::Owner(batch.owner), BatchId(found[0].get("id"))).await
@@ -92,8 +95,13 @@ impl Batches for PostgresStore {
             (&batch.0 as _, Type::UUID),
             (&scope.owner() as _, Type::TEXT),
         ];
-        let found = self.db.rows(VERB, &batch, sql!("batch/delete_batch"), &params).await?;
-        let row = found.first().ok_or_else(|| Error::new(Kind::Missing, VERB, batch))?;
+        let outputs = [(&batch.0 as _, Type::UUID)];
+        let calls = [
+            Call { sql: sql!("batch/delete_batch"), params: &params },
+            Call { sql: sql!("batch/drop_outputs"), params: &outputs },
+        ];
+        let answers = self.db.call(VERB, &batch, &calls).await?;
+        let row = answers[0].first().ok_or_else(|| Error::new(Kind::Missing, VERB, batch))?;
         if row.get("deleted") {
             return Ok(());
         }

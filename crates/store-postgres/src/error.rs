@@ -15,6 +15,7 @@ pub(crate) fn kind_of(code: &str) -> Kind {
         "WR400" => Kind::Invalid,
         "WR404" => Kind::Missing,
         "WR409" => Kind::Conflict,
+        "WR429" => Kind::Limited,
         STALE => Kind::LeaseLost,
         "WR500" => Kind::Corrupt,
         // Serialisation failure, deadlock, lock not available, statement cancelled.
@@ -99,6 +100,7 @@ mod tests {
             ("WR404", Kind::Missing),
             ("WR409", Kind::Conflict),
             ("WR410", Kind::LeaseLost),
+            ("WR429", Kind::Limited),
             ("WR500", Kind::Corrupt),
             ("40001", Kind::Busy),
             ("40P01", Kind::Busy),

@@ -2,12 +2,13 @@
 
 use async_trait::async_trait;
 use tokio_postgres::types::Type;
+use uuid::Uuid;
 use windrow_domain::batch::{Event, Refused};
-use windrow_domain::{BatchId, InstanceId, State};
+use windrow_domain::{BatchId, FileId, InstanceId, State};
 use windrow_store::batch::Batch;
 use windrow_store::claim::check_lease_ms;
 use windrow_store::error::{Error, Kind, Result};
-use windrow_store::finalise::{Finalisation, Finalise, Rows};
+use windrow_store::finalise::{Finalisation, Finalise, NewOutput, Rows, check_outputs};
 use windrow_store::{Inspect, Scope};
 
 use crate::db::sql;
@@ -54,8 +55,16 @@ impl Finalise for PostgresStore {
         held: &Finalisation,
         counted: Rows,
         summary: &str,
+        outputs: &[NewOutput],
     ) -> Result<Batch> {
         const VERB: &str = "close batch";
+        check_outputs(VERB, outputs)?;
+        let of = |output: &NewOutput| FileId::of_output(held.batch, output.kind).0;
+        let ids: Vec<Uuid> = outputs.iter().map(of).collect();
+        let names: Vec<&str> = outputs.iter().map(|output| output.name.as_str()).collect();
+        let places: Vec<&str> = outputs.iter().map(|output| output.place.as_str()).collect();
+        let lines: Vec<i64> = outputs.iter().map(|output| output.lines.cast_signed()).collect();
+        let bytes: Vec<i64> = outputs.iter().map(|output| output.bytes.cast_signed()).collect();
         let params = [
             (&self.db.now() as _, Type::TIMESTAMPTZ),
             (&held.batch.0 as _, Type::UUID),
@@ -67,6 +76,11 @@ impl Finalise for PostgresStore {
             (&counted.failed.cast_signed() as _, Type::INT8),
             (&counted.not_found.cast_signed() as _, Type::INT8),
             (&counted.skipped.cast_signed() as _, Type::INT8),
+            (&ids as _, Type::UUID_ARRAY),
+            (&names as _, Type::TEXT_ARRAY),
+            (&places as _, Type::TEXT_ARRAY),
+            (&lines as _, Type::INT8_ARRAY),
+            (&bytes as _, Type::INT8_ARRAY),
         ];
         let found = self.db.rows(VERB, &held.batch, sql!("finalise/close_call"), &params).await?;
         match found[0].get("outcome") {

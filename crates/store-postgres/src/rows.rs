@@ -11,7 +11,7 @@ use windrow_domain::{
 };
 use windrow_store::batch::Batch;
 use windrow_store::error::{Error, Kind, Result};
-use windrow_store::ingest::File;
+use windrow_store::ingest::{File, Output};
 use windrow_store::key::Key;
 use windrow_store::member::Member;
 
@@ -71,7 +71,14 @@ pub(crate) fn file(row: &Row) -> Result<File> {
         created_at: row.get("created_at"),
         sealed_at: row.get("sealed_at"),
         expires_at: row.get("expires_at"),
+        output: output(row),
     })
+}
+
+/// A batch's output, whose bytes are in a storage.
+fn output(row: &Row) -> Option<Output> {
+    let (place, batch): (Option<String>, Option<Uuid>) = (row.get("place"), row.get("batch_id"));
+    Some(Output::of(FileId(row.get("id")), BatchId(batch?), place?))
 }
 
 /// Counts of a lane, or summed; `cursor` is how many lines were ever claimed.
@@ -117,6 +124,7 @@ pub(crate) fn batch(row: &Row) -> Result<Batch> {
             Some(text) => serde_json::from_str(text).map_err(|e| json("errors", e))?,
             None => Vec::new(),
         },
+        output_secs: row.get::<_, Option<i64>>("output_secs").map(i64::cast_unsigned),
         counts: counts(row),
     })
 }

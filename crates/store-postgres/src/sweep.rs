@@ -3,11 +3,11 @@
 use async_trait::async_trait;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
-use windrow_domain::BatchId;
 use windrow_domain::batch::Event;
+use windrow_domain::{BatchId, FileId};
 use windrow_store::Scope;
 use windrow_store::error::{Kind, Result};
-use windrow_store::sweep::{Lost, Pruned, Reaped, Retention, Sweep};
+use windrow_store::sweep::{DroppedOutput, Lost, Pruned, Reaped, Retention, Sweep};
 
 use crate::db::sql;
 use crate::{PostgresStore, rows};
@@ -74,6 +74,25 @@ impl Sweep for PostgresStore {
             files: rows::count(&found[0], "files"),
             members: rows::count(&found[0], "members"),
         })
+    }
+
+    async fn find_dropped_outputs(&self, limit: u32) -> Result<Vec<DroppedOutput>> {
+        let params = [(&i64::from(limit) as _, Type::INT8)];
+        let sql = sql!("sweep/find_dropped_outputs");
+        let found = self.db.lone("find dropped", &"outputs", sql, &params).await?;
+        let output = |row: &tokio_postgres::Row| DroppedOutput {
+            file: FileId(row.get("id")),
+            place: row.get("place"),
+        };
+        Ok(found.iter().map(output).collect())
+    }
+
+    async fn forget_outputs(&self, outputs: &[DroppedOutput]) -> Result<()> {
+        let ids: Vec<Uuid> = outputs.iter().map(|output| output.file.0).collect();
+        let places: Vec<&str> = outputs.iter().map(|output| output.place.as_str()).collect();
+        let params = [(&ids as _, Type::UUID_ARRAY), (&places as _, Type::TEXT_ARRAY)];
+        let sql = sql!("sweep/forget_outputs");
+        self.db.rows("forget", &"outputs", sql, &params).await.map(drop)
     }
 
     async fn reap(&self, rows_max: u32) -> Result<Reaped> {

@@ -20,6 +20,7 @@ mod reprocess;
 #[async_trait]
 impl Batches for SqliteStore {
     async fn create_batch(&self, batch: NewBatch) -> Result<Batch> {
+        batch.check("create batch")?;
         self.write("create batch", batch.id, move |tx| create(tx, &batch)).await
     }
 
@@ -91,6 +92,7 @@ pub(crate) fn read_batch(row: &Row<'_>) -> rusqlite::Result<Batch> {
         last_error: row.get(15)?,
         summary: row.get(16)?,
         errors,
+        output_secs: row.get::<_, Option<i64>>(26)?.map(i64::cast_unsigned),
         counts: row::counts(row, 18)?,
     })
 }
@@ -113,6 +115,9 @@ fn create(tx: &Tx<'_>, new: &NewBatch) -> Result<Batch> {
     if file.owner != new.owner {
         return Err(tx.error(Kind::Missing).because("the owner has no such file"));
     }
+    if file.output.is_some() {
+        return Err(tx.invalid("file", "it is the output of a batch"));
+    }
     let state = match file.state {
         FileState::Sealed => State::InProgress,
         FileState::Invalid => State::Failed,
@@ -120,8 +125,23 @@ fn create(tx: &Tx<'_>, new: &NewBatch) -> Result<Batch> {
             return Err(tx.error(Kind::Conflict).because("its file is not sealed"));
         }
     };
+    if !state.is_closed() {
+        check_open(tx, new)?;
+    }
     insert(tx, new, state)?;
     find(tx, &Scope::All, new.id)
+}
+
+/// `Limited` when the owner has as many open batches as it may have. One writer: nobody comes between.
+fn check_open(tx: &Tx<'_>, new: &NewBatch) -> Result<()> {
+    let Some(open_max) = new.open_max else { return Ok(()) };
+    let open = tx.sure(sql!("batch/count_open"), [new.owner.as_str()], |row| row::count(row, 0))?;
+    if open < u64::from(open_max) {
+        return Ok(());
+    }
+    let because =
+        format!("the owner has {open} batches that are not closed, and may have {open_max}");
+    Err(tx.error(Kind::Limited).because(because))
 }
 
 /// The batch that this creation repeats, if it does.
@@ -162,7 +182,8 @@ fn insert(tx: &Tx<'_>, new: &NewBatch, state: State) -> Result<()> {
         new.idempotency_key,
         tx.now,
         deadline,
-        state.is_closed().then_some(tx.now)
+        state.is_closed().then_some(tx.now),
+        new.output_secs.map(row::int)
     ];
     tx.run(sql!("batch/insert"), batch)?;
     if state == State::Failed {
@@ -202,5 +223,11 @@ fn delete(tx: &Tx<'_>, scope: &Scope, id: BatchId) -> Result<()> {
     if !find(tx, scope, id)?.state.is_closed() {
         return Err(tx.error(Kind::Conflict).because("it is not closed"));
     }
-    tx.run(sql!("batch/delete"), params![id.0.into_bytes(), tx.now]).map(|_| ())
+    tx.run(sql!("batch/delete"), params![id.0.into_bytes(), tx.now])?;
+    drop_outputs(tx, id)
+}
+
+/// Makes the outputs of a batch vanish.
+pub(crate) fn drop_outputs(tx: &Tx<'_>, id: BatchId) -> Result<()> {
+    tx.run(sql!("batch/drop_outputs"), params![id.0.into_bytes(), tx.now]).map(|_| ())
 }

@@ -6,10 +6,10 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use rusqlite::params;
 use windrow_domain::batch::{Event, Refused, apply};
-use windrow_domain::{BatchId, InstanceId, State};
+use windrow_domain::{BatchId, FileId, InstanceId, State};
 use windrow_store::batch::Batch;
 use windrow_store::claim::check_lease_ms;
-use windrow_store::finalise::{Finalisation, Finalise, Rows};
+use windrow_store::finalise::{Finalisation, Finalise, NewOutput, Rows, check_outputs};
 use windrow_store::{Error, Kind, Result, Scope};
 
 use crate::tx::{Tx, sql};
@@ -27,9 +27,17 @@ impl Finalise for SqliteStore {
         self.write("take finalisation", batch, move |tx| take(tx, batch, instance, lease_ms)).await
     }
 
-    async fn close_batch(&self, held: &Finalisation, rows: Rows, summary: &str) -> Result<Batch> {
-        let (held, summary) = (held.clone(), summary.to_owned());
-        self.write("close batch", held.batch, move |tx| close(tx, &held, rows, &summary)).await
+    async fn close_batch(
+        &self,
+        held: &Finalisation,
+        rows: Rows,
+        summary: &str,
+        outputs: &[NewOutput],
+    ) -> Result<Batch> {
+        check_outputs("close batch", outputs)?;
+        let (held, summary, outputs) = (held.clone(), summary.to_owned(), outputs.to_vec());
+        self.write("close batch", held.batch, move |tx| close(tx, &held, rows, &summary, &outputs))
+            .await
     }
 
     async fn find_unclosed(&self, limit: u32) -> Result<Vec<BatchId>> {
@@ -80,7 +88,13 @@ fn take(tx: &Tx<'_>, id: BatchId, instance: InstanceId, lease_ms: u64) -> Result
     })
 }
 
-fn close(tx: &Tx<'_>, held: &Finalisation, rows: Rows, summary: &str) -> Result<Batch> {
+fn close(
+    tx: &Tx<'_>,
+    held: &Finalisation,
+    rows: Rows,
+    summary: &str,
+    outputs: &[NewOutput],
+) -> Result<Batch> {
     let batch = batch::find(tx, &Scope::All, held.batch)?;
     let (holder, token) = (holder(tx, held.batch)?, row::int(held.token));
     let mine = holder.token == Some(token) && holder.by == Some(held.instance.0.into_bytes());
@@ -99,7 +113,28 @@ fn close(tx: &Tx<'_>, held: &Finalisation, rows: Rows, summary: &str) -> Result<
     let closed =
         params![batch.id.0.into_bytes(), token, batch.generation, to.as_str(), tx.now, summary];
     tx.run(sql!("finalise/close"), closed)?;
+    batch::drop_outputs(tx, batch.id)?;
+    outputs.iter().try_for_each(|output| put_output(tx, &batch, output))?;
     batch::find(tx, &Scope::All, batch.id)
+}
+
+/// Makes an output a file of the batch's owner, in the place of an earlier one.
+fn put_output(tx: &Tx<'_>, batch: &Batch, output: &NewOutput) -> Result<()> {
+    let file = params![
+        FileId::of_output(batch.id, output.kind).0.into_bytes(),
+        batch.owner.as_str(),
+        output.name,
+        row::int(output.lines),
+        row::int(output.bytes),
+        tx.now,
+        batch.output_secs.map(|secs| tx.after(secs.saturating_mul(1_000_000))),
+        output.place,
+        batch.id.0.into_bytes()
+    ];
+    match tx.run(sql!("finalise/put_output"), file)? {
+        1 => Ok(()),
+        _ => Err(tx.corrupt("the id of its output is another file's")),
+    }
 }
 
 fn find_unclosed(tx: &Tx<'_>, limit: u32) -> Result<Vec<BatchId>> {

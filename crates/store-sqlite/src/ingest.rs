@@ -8,9 +8,10 @@ use std::fmt::Write as _;
 
 use async_trait::async_trait;
 use rusqlite::{Row, params};
-use windrow_domain::{FileId, Target};
+use uuid::Uuid;
+use windrow_domain::{BatchId, FileId, Target};
 use windrow_store::ingest::{
-    Chunk, ERRORS_MAX, File, FileState, Ingest, NewFile, NewLane, Span, Verdict,
+    Chunk, ERRORS_MAX, File, FileState, Ingest, NewFile, NewLane, Output, Span, Verdict,
 };
 use windrow_store::{Error, Kind, Result, Scope};
 
@@ -56,7 +57,16 @@ pub(crate) fn read_file(row: &Row<'_>) -> rusqlite::Result<File> {
         created_at: row::time(row, 8)?,
         sealed_at: row::time_opt(row, 9)?,
         expires_at: row::time_opt(row, 10)?,
+        output: read_output(row)?,
     })
+}
+
+/// A batch's output, whose bytes are in a storage.
+fn read_output(row: &Row<'_>) -> rusqlite::Result<Option<Output>> {
+    let (place, batch): (Option<String>, Option<[u8; 16]>) = (row.get(11)?, row.get(12)?);
+    let Some((place, batch)) = place.zip(batch) else { return Ok(None) };
+    let batch = BatchId(Uuid::from_bytes(batch));
+    Ok(Some(Output::of(FileId(row::uuid(row, 0)?), batch, place)))
 }
 
 /// A file in any state but dropped; `Missing` otherwise.

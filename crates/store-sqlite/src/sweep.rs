@@ -8,9 +8,9 @@ use windrow_domain::BatchId;
 use windrow_domain::attempt::Status;
 use windrow_domain::batch::Event;
 use windrow_domain::lease::{Loss, on_loss};
-use windrow_domain::{InstanceId, LineSet};
+use windrow_domain::{FileId, InstanceId, LineSet};
 use windrow_store::record::Finished;
-use windrow_store::sweep::{Lost, Pruned, Reaped, Retention, Sweep, WORKER_LOST};
+use windrow_store::sweep::{DroppedOutput, Lost, Pruned, Reaped, Retention, Sweep, WORKER_LOST};
 use windrow_store::{Result, Scope};
 
 use crate::fold::{Delta, Folds};
@@ -31,6 +31,26 @@ impl Sweep for SqliteStore {
 
     async fn prune(&self, retention: Retention, limit: u32) -> Result<Pruned> {
         self.write("prune", "store", move |tx| prune(tx, &retention, limit)).await
+    }
+
+    async fn find_dropped_outputs(&self, limit: u32) -> Result<Vec<DroppedOutput>> {
+        let find = move |tx: &Tx<'_>| {
+            tx.all(sql!("sweep/find_dropped_outputs"), [limit], |row| {
+                Ok(DroppedOutput { file: FileId(row::uuid(row, 0)?), place: row.get(1)? })
+            })
+        };
+        self.read("find dropped", "outputs", find).await
+    }
+
+    async fn forget_outputs(&self, outputs: &[DroppedOutput]) -> Result<()> {
+        let outputs = outputs.to_vec();
+        let forget = move |tx: &Tx<'_>| {
+            outputs.iter().try_for_each(|output| {
+                let gone = params![output.file.0.into_bytes(), output.place];
+                tx.run(sql!("sweep/forget_outputs"), gone).map(|_| ())
+            })
+        };
+        self.write("forget", "outputs", forget).await
     }
 
     async fn reap(&self, rows_max: u32) -> Result<Reaped> {
@@ -111,7 +131,9 @@ fn prune(tx: &Tx<'_>, retention: &Retention, limit: u32) -> Result<Pruned> {
     let batches = match retention.closed_batch_secs {
         Some(secs) => {
             let closed = params![tx.now, tx.before_secs(secs), limit];
-            tx.run(sql!("sweep/prune_batches"), closed)?
+            let pruned = tx.run(sql!("sweep/prune_batches"), closed)?;
+            tx.run(sql!("sweep/prune_outputs"), [tx.now])?;
+            pruned
         }
         None => 0,
     };

@@ -12,12 +12,14 @@ use windrow_domain::attempt::Status;
 use windrow_domain::{BatchId, Counts, FileId, LineSet, Owner, State};
 
 use crate::ingest::LineError;
-use crate::{Result, Scope};
+use crate::{Result, Scope, error};
 
 /// Most pairs of metadata.
 pub const METADATA_PAIRS_MAX: usize = 64;
 /// Most finished lines that one call of [`Batches::reprocess`] moves.
 pub const REPROCESS_LINES_MAX: u32 = 10_000;
+/// Longest life of outputs after the closing: a hundred years.
+pub const OUTPUT_SECS_MAX: u64 = 100 * 365 * 86_400;
 
 /// A run to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +44,21 @@ pub struct NewBatch {
     pub metadata: BTreeMap<String, String>,
     /// A second creation with the same key by the same owner gives the first batch.
     pub idempotency_key: Option<String>,
+    /// How long its outputs live after the closing, up to [`OUTPUT_SECS_MAX`]; none for as long as
+    /// the batch.
+    pub output_secs: Option<u64>,
+    /// With it, the owner has at most so many batches that are not closed, this one included.
+    pub open_max: Option<u32>,
+}
+
+impl NewBatch {
+    /// `Invalid` when its outputs would live for no time, or for ever.
+    pub fn check(&self, verb: &'static str) -> Result<()> {
+        match self.output_secs {
+            Some(secs) => error::within(verb, "output_secs", secs, OUTPUT_SECS_MAX),
+            None => Ok(()),
+        }
+    }
 }
 
 /// A batch with its counts.
@@ -83,6 +100,8 @@ pub struct Batch {
     pub summary: Option<String>,
     /// The errors of its file, when the file does not validate.
     pub errors: Vec<LineError>,
+    /// How long its outputs live after the closing.
+    pub output_secs: Option<u64>,
     /// How many lines are in which place, over all lanes.
     pub counts: Counts,
 }
@@ -131,7 +150,9 @@ pub struct Reprocessed {
 pub trait Batches {
     /// Creates a batch over a sealed file, in O(lanes). Over an invalid file it is created as
     /// `Failed`, with the file's errors. `Missing` when the owner has no such file; `Conflict` when
-    /// the file is still open, or the id or idempotency key was used with other arguments.
+    /// the file is still open, or the id or idempotency key was used with other arguments; `Invalid`
+    /// when the file is an output; `Limited` when the owner has `open_max` batches that are not closed
+    /// already, however many are created at the same moment. A repeat is never `Limited`.
     async fn create_batch(&self, batch: NewBatch) -> Result<Batch>;
 
     /// Claims nothing more from it until it is resumed; `reason` is kept as its last error.
@@ -152,6 +173,7 @@ pub trait Batches {
     /// result stays in the line's history, with the class `reprocessed`.
     async fn reprocess(&self, scope: &Scope, step: Reprocess) -> Result<Reprocessed>;
 
-    /// Makes a closed batch vanish; its rows are reaped in chunks. `Conflict` when it is not closed.
+    /// Makes a closed batch vanish, and its outputs with it; its rows are reaped in chunks. `Conflict`
+    /// when it is not closed.
     async fn delete_batch(&self, scope: &Scope, batch: BatchId) -> Result<()>;
 }

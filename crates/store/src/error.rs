@@ -34,6 +34,8 @@ pub enum Kind {
     Refused,
     /// An argument is wrong: a tampered cursor, a line twice, a bound exceeded.
     Invalid,
+    /// The owner has as many as it may have.
+    Limited,
     /// The lease, token or membership is no longer the caller's.
     LeaseLost,
     /// Somebody else is doing this right now.
@@ -64,7 +66,7 @@ impl Kind {
             Kind::Busy | Kind::Contended => Retry::AtOnce,
             Kind::Unavailable => Retry::Later,
             Kind::Missing | Kind::Conflict | Kind::Refused | Kind::Invalid => Retry::Never,
-            Kind::LeaseLost | Kind::Corrupt => Retry::Never,
+            Kind::Limited | Kind::LeaseLost | Kind::Corrupt => Retry::Never,
         }
     }
 
@@ -75,6 +77,7 @@ impl Kind {
             Kind::Conflict => "conflict",
             Kind::Refused => "refused",
             Kind::Invalid => "invalid",
+            Kind::Limited => "limited",
             Kind::LeaseLost => "lease_lost",
             Kind::Contended => "contended",
             Kind::Busy => "busy",

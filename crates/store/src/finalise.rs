@@ -2,14 +2,17 @@
 //!
 //! Holds throughout: the fold that made the last lane done flipped the batch to `finalizing` in the
 //! same transaction; outputs are written with no lock held; closing checks token, generation and
-//! that the rows read equal the counts.
+//! that the rows read equal the counts, and makes the outputs files of the owner in the same commit.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use windrow_domain::{BatchId, Counts, Ending, InstanceId};
+use windrow_domain::{BatchId, Counts, Ending, InstanceId, OutputKind};
 
-use crate::Result;
 use crate::batch::Batch;
+use crate::error::{self, Error, Kind, Result};
+
+/// Longest name of an output, for people and in the storage, in bytes.
+pub const OUTPUT_NAME_BYTES_MAX: usize = 1024;
 
 /// The right to close one batch, for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +54,34 @@ impl Rows {
     }
 }
 
+/// An output that was written, and becomes a file with the closing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewOutput {
+    /// Which of the batch's outputs.
+    pub kind: OutputKind,
+    /// What people call it.
+    pub name: String,
+    /// Its name in the storage.
+    pub place: String,
+    /// Its lines.
+    pub lines: u64,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// `Invalid` when a kind is there twice, or a name is too long.
+pub fn check_outputs(verb: &'static str, outputs: &[NewOutput]) -> Result<()> {
+    for (at, output) in outputs.iter().enumerate() {
+        error::text(verb, "name", &output.name, OUTPUT_NAME_BYTES_MAX)?;
+        error::text(verb, "place", &output.place, OUTPUT_NAME_BYTES_MAX)?;
+        if outputs[..at].iter().any(|earlier| earlier.kind == output.kind) {
+            let because = format!("a batch has one file of {}", output.kind.as_str());
+            return Err(Error::new(Kind::Invalid, verb, "outputs").because(because));
+        }
+    }
+    Ok(())
+}
+
 /// The stage that closes batches.
 #[async_trait]
 pub trait Finalise {
@@ -67,7 +98,18 @@ pub trait Finalise {
     /// Closes the batch with its summary (JSON). `LeaseLost` when the token or generation is old;
     /// `Conflict` when the rows read do not equal the counts: read them again. A repeat of the
     /// closing that succeeded gives the closed batch.
-    async fn close_batch(&self, held: &Finalisation, rows: Rows, summary: &str) -> Result<Batch>;
+    ///
+    /// The outputs become files of the batch's owner in the same moment, under ids that follow from
+    /// the batch ([`windrow_domain::FileId::of_output`]), and live for the batch's `output_secs`. They
+    /// take the place of those of an earlier closing, dropped ones included; an earlier one that this
+    /// closing does not have is dropped.
+    async fn close_batch(
+        &self,
+        held: &Finalisation,
+        rows: Rows,
+        summary: &str,
+        outputs: &[NewOutput],
+    ) -> Result<Batch>;
 
     /// Batches that wait to be closed and that nobody is closing, oldest first: what a tombstoned
     /// instance was closing is among them at once. Also flips any whose lanes are all done (the same

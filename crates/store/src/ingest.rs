@@ -9,7 +9,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windrow_domain::lane::LANES_MAX;
-use windrow_domain::{FileId, LaneNo, Owner, Target};
+use windrow_domain::{BatchId, FileId, LaneNo, OutputKind, Owner, Target};
 
 use crate::{Result, Scope};
 
@@ -196,6 +196,26 @@ impl std::str::FromStr for FileState {
     }
 }
 
+/// What a file is that closing a batch made. Its bytes are in a storage, not in the database.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Output {
+    /// The batch.
+    pub batch: BatchId,
+    /// Which of its outputs.
+    pub kind: OutputKind,
+    /// Its name in the storage.
+    pub place: String,
+}
+
+impl Output {
+    /// The output of a batch that has this id.
+    pub fn of(file: FileId, batch: BatchId, place: String) -> Self {
+        let is_output = file == FileId::output_of(batch);
+        let kind = if is_output { OutputKind::Output } else { OutputKind::Errors };
+        Self { batch, kind, place }
+    }
+}
+
 /// A file as others see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct File {
@@ -213,7 +233,7 @@ pub struct File {
     pub lines: u64,
     /// Its size.
     pub bytes: u64,
-    /// Chunks it was written in, each readable with [`crate::Inspect::read_chunk`].
+    /// Chunks it was written in, each readable with [`crate::Inspect::read_chunk`]; an output has none.
     pub chunks: u32,
     /// When it was opened.
     pub created_at: Timestamp,
@@ -221,6 +241,8 @@ pub struct File {
     pub sealed_at: Option<Timestamp>,
     /// When the sweep may drop it.
     pub expires_at: Option<Timestamp>,
+    /// Which batch made it; none for an upload.
+    pub output: Option<Output>,
 }
 
 /// The stage that takes lines in.

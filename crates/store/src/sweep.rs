@@ -4,7 +4,7 @@
 //! same moment; deletes are chunked and nothing cascades.
 
 use async_trait::async_trait;
-use windrow_domain::BatchId;
+use windrow_domain::{BatchId, FileId};
 
 use crate::Result;
 
@@ -52,6 +52,15 @@ pub struct Reaped {
     pub more: bool,
 }
 
+/// An output that nobody may see any more, with bytes in the storage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DroppedOutput {
+    /// Its id.
+    pub file: FileId,
+    /// Its name in the storage.
+    pub place: String,
+}
+
 /// The error code of a line that took its worker down too often.
 pub const WORKER_LOST: &str = "worker_lost";
 
@@ -66,9 +75,17 @@ pub trait Sweep {
     /// Stops up to `limit` batches past their deadline.
     async fn expire_batches(&self, limit: u32) -> Result<Vec<BatchId>>;
 
-    /// Marks for removal up to `limit` each of what is past its retention.
+    /// Marks for removal up to `limit` each of what is past its retention; outputs go with their batch.
     async fn prune(&self, retention: Retention, limit: u32) -> Result<Pruned>;
 
-    /// Deletes up to about `rows_max` rows of dropped files and deleted batches.
+    /// Up to `limit` dropped outputs whose bytes are still in the storage, as far as is known.
+    async fn find_dropped_outputs(&self, limit: u32) -> Result<Vec<DroppedOutput>>;
+
+    /// Notes that the bytes of these outputs are gone. One that is no longer dropped, or whose place
+    /// is another by now, is left as it is.
+    async fn forget_outputs(&self, outputs: &[DroppedOutput]) -> Result<()>;
+
+    /// Deletes up to about `rows_max` rows of dropped files and deleted batches. A dropped output
+    /// stays until it was forgotten, so that its bytes can be found.
     async fn reap(&self, rows_max: u32) -> Result<Reaped>;
 }

@@ -55,6 +55,8 @@
 //!     source_address: None,
 //!     metadata: Default::default(),
 //!     idempotency_key: None,
+//!     output_secs: None,
+//!     open_max: None,
 //! };
 //! let batch = store.create_batch(batch).await?;
 //!

@@ -61,6 +61,8 @@ pub async fn batch(store: &dyn Store, id: BatchId, lines: u64) {
         source_address: None,
         metadata: Default::default(),
         idempotency_key: None,
+        output_secs: None,
+        open_max: None,
     };
     store.create_batch(batch).await.expect("the batch is made");
 }

@@ -121,6 +121,8 @@ async fn batch(context: &Context, store: &dyn Store, lines: u64) -> anyhow::Resu
         source_address: None,
         metadata: Default::default(),
         idempotency_key: None,
+        output_secs: None,
+        open_max: None,
     };
     Ok(store.create_batch(batch).await?)
 }

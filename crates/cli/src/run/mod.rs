@@ -259,6 +259,8 @@ impl Run<'_> {
             source_address: None,
             metadata: metadata.map(|(key, value)| (key.to_owned(), value)).into(),
             idempotency_key: None,
+            output_secs: None,
+            open_max: None,
         };
         match self.store.create_batch(new).await {
             // The same command, started twice: whoever came first made the batch for both.

@@ -175,8 +175,9 @@ impl Finaliser {
             let Some((rows, summary)) = self.make_outputs(held).await? else {
                 return Ok(Closing::Left);
             };
+            let (text, outputs) = (summary.to_string(), summary.outputs(held.batch));
             // A repeat after a lost reply gives the closed batch.
-            let close = || self.store.close_batch(held, rows, &summary);
+            let close = || self.store.close_batch(held, rows, &text, &outputs);
             match self.patience.ask(close).await {
                 Ok(batch) => {
                     self.remove_leftovers(held).await;
@@ -198,20 +199,17 @@ impl Finaliser {
     }
 
     /// Writes both outputs, renewing the finalisation meanwhile. None when it was lost.
-    async fn make_outputs(&self, held: &Finalisation) -> Result<Option<(Rows, String)>, Error> {
+    async fn make_outputs(&self, held: &Finalisation) -> Result<Option<(Rows, Summary)>, Error> {
         let Some(storage) = &self.storage else {
             let rows = summary::rows_of(&held.counts);
-            return Ok(Some((rows, Summary::new(held, None).to_string())));
+            return Ok(Some((rows, Summary::new(held, None))));
         };
         let written = tokio::select! {
             written = self.write(storage, held) => written.map(Some),
             () = self.until_lost(held) => Ok(None),
         };
         match written {
-            Ok(Some(written)) => {
-                let summary = Summary::new(held, Some(&written)).to_string();
-                Ok(Some((written.rows, summary)))
-            }
+            Ok(Some(written)) => Ok(Some((written.rows, Summary::new(held, Some(&written))))),
             Ok(None) => {
                 self.remove_own(held).await;
                 Ok(None)

@@ -1,4 +1,5 @@
-//! Outputs that nobody needs: of lost finalisations, and of batches that are gone.
+//! Outputs that nobody needs: of lost finalisations, of batches that are gone, and those that were
+//! dropped.
 //!
 //! Holds throughout: an output is removed only when its own finalisation is over for good, so a
 //! process that wakes up late removes nothing of a later closing.
@@ -51,6 +52,26 @@ impl Finaliser {
             }
         }
         Ok(removed)
+    }
+
+    /// Removes the bytes of up to `limit` outputs that were dropped, so that their rows can be reaped.
+    /// Returns how many; one that cannot be removed keeps none of the others.
+    pub async fn remove_dropped(&self, limit: u32) -> Result<u64, Error> {
+        let Some(storage) = &self.storage else { return Ok(0) };
+        let store = |source| Error::store("find outputs that were dropped", source);
+        let mut gone = Vec::new();
+        let mut failed = None;
+        for output in self.store.find_dropped_outputs(limit).await.map_err(store)? {
+            match storage.delete(&output.place).await {
+                Ok(()) => gone.push(output),
+                Err(source) => failed = Some(Error::storage("remove dropped outputs", source)),
+            }
+        }
+        if !gone.is_empty() {
+            let store = |source| Error::store("forget outputs that were removed", source);
+            self.store.forget_outputs(&gone).await.map_err(store)?;
+        }
+        failed.map_or(Ok(gone.len() as u64), Err)
     }
 
     async fn remove_if_orphan(

@@ -4,9 +4,9 @@ use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use windrow_domain::{Counts, Ending};
+use windrow_domain::{BatchId, Counts, Ending, OutputKind};
 use windrow_store::batch::Batch;
-use windrow_store::finalise::{Finalisation, Rows};
+use windrow_store::finalise::{Finalisation, NewOutput, Rows};
 
 use super::names::Names;
 use crate::output::{Tally, Usage, Written};
@@ -60,6 +60,17 @@ impl Summary {
             usage: usage.filter(|usage| *usage != Usage::default()),
             finished_at: written.and_then(|written| written.finished_at),
         }
+    }
+
+    /// The outputs that become files with the closing, named for people.
+    pub(super) fn outputs(&self, batch: BatchId) -> Vec<NewOutput> {
+        let kinds = [(OutputKind::Output, &self.output), (OutputKind::Errors, &self.errors)];
+        let output = |(kind, file): (OutputKind, &Option<OutputFile>)| {
+            let OutputFile { name: place, bytes, lines } = file.clone()?;
+            let name = format!("{batch}_{}.jsonl", kind.as_str());
+            Some(NewOutput { kind, name, place, lines, bytes })
+        };
+        kinds.into_iter().filter_map(output).collect()
     }
 }
 

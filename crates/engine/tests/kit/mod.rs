@@ -56,6 +56,8 @@ pub(crate) async fn batch_within(
         source_address: None,
         metadata: Default::default(),
         idempotency_key: None,
+        output_secs: None,
+        open_max: None,
     };
     store.create_batch(new).await.unwrap().id
 }

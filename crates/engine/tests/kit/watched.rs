@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use windrow_domain::{BatchId, FileId, InstanceId, KeyId, LeaseId, Target};
 use windrow_store::batch::{Batch, NewBatch, Reprocess, Reprocessed};
 use windrow_store::claim::{Extended, Waiting};
-use windrow_store::finalise::{Finalisation, Rows};
+use windrow_store::finalise::{Finalisation, NewOutput, Rows};
 use windrow_store::ingest::{Chunk, File, LineError, NewFile, Verdict};
 use windrow_store::inspect::{
     Attempt, BatchAudit, BatchesQuery, FilesQuery, FinishedLine, FinishedQuery, LaneStatus, Page,
@@ -17,7 +17,7 @@ use windrow_store::inspect::{
 use windrow_store::key::{Key, KeysQuery, NewKey};
 use windrow_store::member::{Member, NewMember};
 use windrow_store::record::{Reply, Turn};
-use windrow_store::sweep::{Lost, Pruned, Reaped, Retention};
+use windrow_store::sweep::{DroppedOutput, Lost, Pruned, Reaped, Retention};
 use windrow_store::{
     Batches, Capabilities, Claim, Finalise, Ingest, Inspect, Keys, Members, Record, Result, Scope,
     Store, Sweep,
@@ -98,7 +98,7 @@ pass_on!(Claim {
 
 pass_on!(Finalise {
     take_finalisation(batch: BatchId, instance: InstanceId, lease_ms: u64) -> Finalisation;
-    close_batch(held: &Finalisation, rows: Rows, summary: &str) -> Batch;
+    close_batch(held: &Finalisation, rows: Rows, summary: &str, outputs: &[NewOutput]) -> Batch;
     find_unclosed(limit: u32) -> Vec<BatchId>;
 });
 
@@ -116,6 +116,8 @@ pass_on!(Sweep {
     expire_batches(limit: u32) -> Vec<BatchId>;
     prune(retention: Retention, limit: u32) -> Pruned;
     reap(rows_max: u32) -> Reaped;
+    find_dropped_outputs(limit: u32) -> Vec<DroppedOutput>;
+    forget_outputs(outputs: &[DroppedOutput]) -> ();
 });
 
 pass_on!(Inspect {

@@ -64,6 +64,8 @@ impl World {
             source_address: None,
             metadata: Default::default(),
             idempotency_key: None,
+            output_secs: None,
+            open_max: None,
         };
         self.store.create_batch(batch).await.unwrap().id
     }

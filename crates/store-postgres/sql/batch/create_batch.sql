@@ -1,27 +1,38 @@
 -- Creates a batch and its lanes, in O(lanes). Holds a shared lock on the file, so that it cannot be dropped meanwhile.
 -- Returns the batch's id, or that of the batch that was created before under the same id or key. Fails: WR404 the owner
--- has no such file, WR409 the file is open, or id or key were used with other arguments.
+-- has no such file, WR400 the file is an output, WR409 the file is open, or id or key were used with other arguments,
+-- WR429 the owner has p_open_max open batches already.
 CREATE FUNCTION {fn}.create_batch(
     p_now timestamptz, p_id uuid, p_file uuid, p_owner text, p_endpoint text, p_window_secs bigint, p_priority smallint,
-    p_job_type text, p_source_address text, p_metadata text, p_key text
+    p_job_type text, p_source_address text, p_metadata text, p_key text, p_output_secs bigint,
+    p_open_max bigint
 ) RETURNS uuid LANGUAGE plpgsql AS $$
 DECLARE
     v_now   timestamptz := coalesce(p_now, clock_timestamp());
     v_state text;
+    v_of    uuid;
+    v_open  bigint;
     v_old   windrow.batches;
 BEGIN /* batch/create_batch */
-    SELECT state INTO v_state FROM windrow.files WHERE id = p_file AND owner = p_owner FOR SHARE;
+    IF p_open_max IS NOT NULL THEN
+        -- One of an owner at a time, or two that do not see each other would both be the last. Before any row.
+        PERFORM pg_advisory_xact_lock(hashtextextended(p_owner, 429));
+    END IF;
+    SELECT state, batch_id INTO v_state, v_of FROM windrow.files WHERE id = p_file AND owner = p_owner FOR SHARE;
     IF v_state IS NULL OR v_state = 'dropped' THEN
         RAISE EXCEPTION 'there is no file %', p_file USING ERRCODE = 'WR404';
+    ELSIF v_of IS NOT NULL THEN
+        RAISE EXCEPTION 'file % is the output of a batch', p_file USING ERRCODE = 'WR400';
     ELSIF v_state = 'open' THEN
         RAISE EXCEPTION 'file % is still open', p_file USING ERRCODE = 'WR409';
     END IF;
     INSERT INTO windrow.batches
            (id, file_id, owner, endpoint, state, priority, job_type, source_address, metadata, idempotency_key,
-            created_at, deadline, closed_at)
+            created_at, deadline, closed_at, output_secs)
     VALUES (p_id, p_file, p_owner, p_endpoint, CASE v_state WHEN 'sealed' THEN 'in_progress' ELSE 'failed' END,
             p_priority, p_job_type, p_source_address, p_metadata, p_key, v_now,
-            v_now + p_window_secs * interval '1 s', CASE WHEN v_state <> 'sealed' THEN v_now END)
+            v_now + p_window_secs * interval '1 s', CASE WHEN v_state <> 'sealed' THEN v_now END,
+            p_output_secs)
     ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
         SELECT * INTO v_old FROM windrow.batches
@@ -32,6 +43,12 @@ BEGIN /* batch/create_batch */
             RAISE EXCEPTION 'the id or idempotency key was used with other arguments' USING ERRCODE = 'WR409';
         END IF;
         RETURN v_old.id;
+    END IF;
+    IF v_state = 'sealed' AND p_open_max IS NOT NULL THEN
+        SELECT count(*) INTO v_open FROM windrow.batches WHERE owner = p_owner AND closed_at IS NULL;
+        IF v_open > p_open_max THEN
+            RAISE EXCEPTION 'the owner may have % batches that are not closed', p_open_max USING ERRCODE = 'WR429';
+        END IF;
     END IF;
     IF v_state = 'sealed' THEN
         INSERT INTO windrow.batch_lanes

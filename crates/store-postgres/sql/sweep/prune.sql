@@ -6,12 +6,18 @@ CREATE FUNCTION {fn}.prune(
 DECLARE
     v_now  timestamptz := coalesce(p_now, clock_timestamp());
     v_file uuid;
+    v_gone uuid[];
 BEGIN /* sweep/prune */
-    UPDATE windrow.batches SET deleted_at = v_now WHERE id IN (
-        SELECT b.id FROM windrow.batches b
-         WHERE b.closed_at <= v_now - p_batch_secs * interval '1 s' AND b.deleted_at IS NULL
-         ORDER BY b.closed_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
-    GET DIAGNOSTICS batches = ROW_COUNT;
+    WITH gone AS (
+        UPDATE windrow.batches SET deleted_at = v_now WHERE id IN (
+            SELECT b.id FROM windrow.batches b
+             WHERE b.closed_at <= v_now - p_batch_secs * interval '1 s' AND b.deleted_at IS NULL
+             ORDER BY b.closed_at LIMIT p_limit FOR UPDATE SKIP LOCKED)
+        RETURNING id
+    )
+    SELECT coalesce(array_agg(id), '{}') INTO v_gone FROM gone;
+    batches := cardinality(v_gone);
+    UPDATE windrow.files f SET state = 'dropped' WHERE f.batch_id = ANY (v_gone) AND f.state <> 'dropped';
     files := 0;
     FOR v_file IN
         SELECT f.id FROM windrow.files f

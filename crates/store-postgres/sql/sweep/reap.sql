@@ -30,7 +30,9 @@ BEGIN /* sweep/reap */
         END IF;
         RETURN;
     END IF;
-    SELECT id INTO v_id FROM windrow.files WHERE state = 'dropped' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED;
+    -- An output waits until its bytes are gone. Uses files_to_reap.
+    SELECT id INTO v_id FROM windrow.files WHERE state = 'dropped' AND place IS NULL
+     ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED;
     more := FOUND;
     IF more THEN
         DELETE FROM windrow.templates WHERE file_id = v_id AND (lane, seq) IN (

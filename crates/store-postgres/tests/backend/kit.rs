@@ -153,6 +153,8 @@ pub(crate) fn new_batch(file: FileId) -> NewBatch {
         source_address: None,
         metadata: BTreeMap::new(),
         idempotency_key: None,
+        output_secs: None,
+        open_max: None,
     }
 }
 

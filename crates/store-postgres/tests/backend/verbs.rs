@@ -2,9 +2,9 @@
 
 use jiff::SignedDuration;
 use windrow_domain::attempt::Status;
-use windrow_domain::{BatchId, InstanceId, KeyId, LineSet, Role};
+use windrow_domain::{BatchId, FileId, InstanceId, KeyId, LineSet, OutputKind, Role};
 use windrow_store::batch::{Reprocess, Select};
-use windrow_store::finalise::Rows;
+use windrow_store::finalise::{NewOutput, Rows};
 use windrow_store::ingest::{LineError, Verdict};
 use windrow_store::inspect::{BatchesQuery, FilesQuery, FinishedQuery, PendingQuery};
 use windrow_store::key::{KeysQuery, NewKey};
@@ -146,8 +146,15 @@ async fn end(store: &PostgresStore, me: InstanceId, running: BatchId) {
     let right = store.take_finalisation(running, me, LEASE_MS).await.unwrap();
     let rows = Rows { completed: right.counts.completed, ..Rows::default() };
     let rows = Rows { failed: right.counts.failed, ..rows };
-    let closed = store.close_batch(&right, rows, "{}").await.unwrap();
+    let (kind, name) = (OutputKind::Output, "output.jsonl".to_owned());
+    let place = format!("batches/{running}/1-output.jsonl");
+    let output = NewOutput { kind, name, place, lines: right.counts.completed, bytes: 1 };
+    let closed = store.close_batch(&right, rows, "{}", &[output]).await.unwrap();
+    store.file(ALL, FileId::output_of(running)).await.unwrap();
     store.delete_batch(ALL, running).await.unwrap();
+    let dropped = store.find_dropped_outputs(1000).await.unwrap();
+    assert!(dropped.iter().any(|output| output.file == FileId::output_of(running)));
+    store.forget_outputs(&dropped).await.unwrap();
     assert!(closed.closed_at.is_some());
 }
 

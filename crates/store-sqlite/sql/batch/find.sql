@@ -5,7 +5,7 @@ SELECT /* batch/find */ b.id, b.file_id, b.owner, b.endpoint, b.state, b.generat
     CASE b.state WHEN 'failed' THEN (SELECT f.errors FROM files AS f WHERE f.id = b.file_id) END,
     ifnull(sum(l.total), 0), ifnull(sum(l.cursor), 0), ifnull(sum(l.returned), 0),
     ifnull(sum(l.leased), 0), ifnull(sum(l.completed), 0), ifnull(sum(l.failed), 0),
-    ifnull(sum(l.not_found), 0), ifnull(sum(l.skipped), 0)
+    ifnull(sum(l.not_found), 0), ifnull(sum(l.skipped), 0), b.output_secs
 FROM batches AS b
 LEFT JOIN batch_lanes AS l ON l.batch_id = b.id
 WHERE b.id = ?1 AND b.deleted_at IS NULL AND (?2 IS NULL OR b.owner = ?2)

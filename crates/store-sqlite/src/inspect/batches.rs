@@ -19,7 +19,7 @@ const COLUMNS: &str = "b.id, b.file_id, b.owner, b.endpoint, b.state, b.generati
      CASE b.state WHEN 'failed' THEN (SELECT f.errors FROM files AS f WHERE f.id = b.file_id) END, \
      ifnull(sum(l.total), 0), ifnull(sum(l.cursor), 0), ifnull(sum(l.returned), 0), \
      ifnull(sum(l.leased), 0), ifnull(sum(l.completed), 0), ifnull(sum(l.failed), 0), \
-     ifnull(sum(l.not_found), 0), ifnull(sum(l.skipped), 0)";
+     ifnull(sum(l.not_found), 0), ifnull(sum(l.skipped), 0), b.output_secs";
 
 pub(super) fn page(tx: &Tx<'_>, scope: &Scope, query: &BatchesQuery) -> Result<Page<Batch>> {
     let filters = (&query.states, &query.job_type, query.from, query.to);

@@ -29,7 +29,7 @@ pub(super) fn page(tx: &Tx<'_>, scope: &Scope, query: &FilesQuery) -> Result<Pag
     }
     let text = format!(
         "SELECT /* inspect/files */ id, owner, name, purpose, state, lines, bytes, chunks, \
-         created_at, sealed_at, expires_at FROM files WHERE state IN ('sealed', 'invalid'){} \
+         created_at, sealed_at, expires_at, place, batch_id FROM files WHERE state IN ('sealed', 'invalid'){} \
          ORDER BY created_at DESC, id DESC LIMIT {}",
         filter.text,
         query.limit + 1

@@ -12,6 +12,7 @@ fn every_kind_says_whether_to_try_again() {
         (Kind::Conflict, "conflict", Retry::Never),
         (Kind::Refused, "refused", Retry::Never),
         (Kind::Invalid, "invalid", Retry::Never),
+        (Kind::Limited, "limited", Retry::Never),
         (Kind::LeaseLost, "lease_lost", Retry::Never),
         (Kind::Contended, "contended", Retry::AtOnce),
         (Kind::Busy, "busy", Retry::AtOnce),

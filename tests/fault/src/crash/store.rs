@@ -11,7 +11,7 @@ use bytes::Bytes;
 use windrow::prelude::*;
 use windrow::store::batch::{Reprocess, Reprocessed};
 use windrow::store::claim::{Extended, Waiting};
-use windrow::store::finalise::{Finalisation, Rows};
+use windrow::store::finalise::{Finalisation, NewOutput, Rows};
 use windrow::store::ingest::{Chunk, File, LineError, Verdict};
 use windrow::store::inspect::{
     Attempt, BatchAudit, BatchesQuery, FilesQuery, FinishedLine, FinishedQuery, LaneStatus, Page,
@@ -20,7 +20,7 @@ use windrow::store::inspect::{
 use windrow::store::key::{Key, KeysQuery, NewKey};
 use windrow::store::member::{Member, NewMember};
 use windrow::store::record::{Fold, Reply};
-use windrow::store::sweep::{Lost, Pruned, Reaped, Retention};
+use windrow::store::sweep::{DroppedOutput, Lost, Pruned, Reaped, Retention};
 use windrow::store::{Capabilities, Result};
 
 use super::journal::{Entry, Journal};
@@ -114,7 +114,7 @@ pass_on!(Claim {
 
 pass_on!(Finalise {
     take_finalisation(batch: BatchId, instance: InstanceId, lease_ms: u64) -> Finalisation;
-    close_batch(held: &Finalisation, rows: Rows, summary: &str) -> Batch;
+    close_batch(held: &Finalisation, rows: Rows, summary: &str, outputs: &[NewOutput]) -> Batch;
     find_unclosed(limit: u32) -> Vec<BatchId>;
 });
 
@@ -132,6 +132,8 @@ pass_on!(Sweep {
     expire_batches(limit: u32) -> Vec<BatchId>;
     prune(retention: Retention, limit: u32) -> Pruned;
     reap(rows_max: u32) -> Reaped;
+    find_dropped_outputs(limit: u32) -> Vec<DroppedOutput>;
+    forget_outputs(outputs: &[DroppedOutput]) -> ();
 });
 
 pass_on!(Inspect {
