@@ -50,6 +50,7 @@ impl Ingest for Nowhere {
             created_at: Timestamp::UNIX_EPOCH,
             sealed_at: None,
             expires_at: None,
+            output: None,
         })
     }
 

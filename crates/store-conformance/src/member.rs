@@ -289,9 +289,9 @@ pub async fn a_tombstone_frees_finalisations(world: &impl World) {
         assert!(taken.token > held.token, "tokens rise with every taking");
         assert_eq!(store.find_unclosed(10).await.unwrap(), [], "the living keep theirs");
         assert_eq!(kind(store.take_finalisation(id, gone, LEASE_MS).await), Kind::Contended);
-        let late = store.close_batch(&held, rows(&held.counts), "{}").await;
+        let late = store.close_batch(&held, rows(&held.counts), "{}", &[]).await;
         assert_eq!(kind(late), Kind::LeaseLost, "the slow loser closes nothing");
-        store.close_batch(&taken, rows(&taken.counts), "{}").await.unwrap();
+        store.close_batch(&taken, rows(&taken.counts), "{}", &[]).await.unwrap();
         check(store, id).await;
     }
 }

@@ -145,6 +145,7 @@ impl Ingest for Fake {
                 created_at: Timestamp::UNIX_EPOCH,
                 sealed_at: Some(Timestamp::UNIX_EPOCH),
                 expires_at: None,
+                output: None,
             }
         })
     }
