@@ -91,6 +91,7 @@ pub(crate) fn new_batch(id: BatchId, file: FileId) -> NewBatch {
         idempotency_key: None,
         output_secs: None,
         open_max: None,
+        errors: Vec::new(),
     }
 }
 

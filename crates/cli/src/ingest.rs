@@ -99,6 +99,7 @@ fn over(file: &File) -> NewBatch {
         idempotency_key: None,
         output_secs: None,
         open_max: None,
+        errors: Vec::new(),
     }
 }
 

@@ -75,6 +75,7 @@ async fn a_valid_file_reads_back_exactly_and_can_be_claimed() {
         idempotency_key: None,
         output_secs: None,
         open_max: None,
+        errors: Vec::new(),
     };
     let batch = store.create_batch(batch).await.unwrap();
     let lanes = store.lanes(&Scope::All, batch.id).await.unwrap();

@@ -9,7 +9,7 @@ use windrow_domain::{BatchId, Counts, FileId, Phase, State};
 use windrow_store::batch::{METADATA_PAIRS_MAX, NewBatch, Reprocess, Select};
 use windrow_store::error::{Error, Kind};
 use windrow_store::inspect::BatchesQuery;
-use windrow_store::{Batches, Claim, Finalise, Inspect, Scope, Sweep};
+use windrow_store::{Batches, Claim, Finalise, Ingest, Inspect, Scope, Sweep};
 
 use crate::World;
 use crate::fixture::*;
@@ -449,6 +449,28 @@ pub async fn an_owner_has_no_more_open_batches_than_it_may(world: &impl World) {
     store.create_batch(refused.clone()).await.unwrap();
     assert_eq!(kind(store.create_batch(at_most(2, file, "ada")).await), Kind::Limited);
     store.create_batch(run_over(file, "ada")).await.expect("without a bound there is none");
+}
+
+/// What is wrong with a run is found before it begins: it is failed from the start, none of its lines
+/// is ever claimed, and its errors stay when the file goes.
+pub async fn a_batch_that_is_created_with_errors_is_failed(world: &impl World) {
+    let store = world.store();
+    let file = Sheet::of("ada").lines(MODEL, 3).seal(store).await;
+    let errors = vec![line_error(1), line_error(3)];
+    let new = NewBatch { errors: errors.clone(), open_max: Some(0), ..run_over(file, "ada") };
+    let batch = store.create_batch(new.clone()).await.unwrap();
+    assert_eq!((batch.state, batch.counts.total), (State::Failed, 0));
+    assert_eq!(batch.errors, errors);
+    assert_eq!(batch.closed_at, Some(now(world)));
+    assert_eq!(store.create_batch(new).await.unwrap(), batch);
+    assert!(Worker::on(store).claim(10).await.is_none());
+
+    let good = store.create_batch(run_over(file, "ada")).await.unwrap();
+    assert_eq!((good.state, good.errors.len()), (State::InProgress, 0), "the file is not to blame");
+    store.cancel_batch(&Scope::All, good.id).await.unwrap();
+    Worker::on(store).close(good.id).await;
+    store.drop_file(&scope("ada"), file).await.unwrap();
+    assert_eq!(store.batch(&scope("ada"), batch.id).await.unwrap().errors, errors);
 }
 
 /// A repeat gives the batch that was created, however many the owner may have by now.

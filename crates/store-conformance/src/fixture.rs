@@ -289,6 +289,7 @@ pub(crate) fn run_over(file: FileId, owner_name: &str) -> NewBatch {
         idempotency_key: None,
         output_secs: None,
         open_max: None,
+        errors: Vec::new(),
     }
 }
 

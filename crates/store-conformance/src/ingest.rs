@@ -6,7 +6,8 @@ use windrow_domain::{FileId, LaneNo, State};
 use windrow_store::batch::{Reprocess, Select};
 use windrow_store::error::Kind;
 use windrow_store::ingest::{
-    CHUNK_BYTES_MAX, CHUNK_LINES_MAX, Chunk, ERRORS_MAX, FileState, NewLane, NewLine, Verdict,
+    CHUNK_BYTES_MAX, CHUNK_LINES_MAX, Chunk, ENDPOINT_BYTES_MAX, ERRORS_MAX, FileState, NewLane,
+    NewLine, Verdict,
 };
 use windrow_store::inspect::FilesQuery;
 use windrow_store::{Batches, Ingest, Inspect, Members, Scope, Store};
@@ -250,6 +251,47 @@ pub async fn a_file_without_a_request_is_never_valid(world: &impl World) {
         assert_eq!(store.file_errors(&scope("ada"), sheet.id).await.unwrap(), vec![error]);
         assert_bytes_read_back(world, &sheet).await;
     }
+}
+
+/// What was said at the sealing stays: a batch is checked against it without reading the file.
+pub async fn a_file_knows_what_all_its_lines_ask_for(world: &impl World) {
+    let store = world.store();
+    let sheet = Sheet::of("ada").lines(MODEL, 2);
+    sheet.write(store).await;
+    let long = Verdict::ValidFor("/".repeat(ENDPOINT_BYTES_MAX + 1));
+    assert_eq!(kind(store.seal_file(sheet.id, long).await), Kind::Invalid);
+    let verdict = Verdict::ValidFor("/v1/chat/completions".to_owned());
+    let file = store.seal_file(sheet.id, verdict.clone()).await.unwrap();
+    assert_eq!(file.endpoint.as_deref(), Some("/v1/chat/completions"));
+    assert_eq!(store.seal_file(sheet.id, verdict).await.unwrap(), file);
+    assert_eq!(store.seal_file(sheet.id, Verdict::Valid).await.unwrap(), file);
+    assert_eq!(store.file(&scope("ada"), sheet.id).await.unwrap(), file);
+    let several = Sheet::of("ada").lines(MODEL, 1).seal(store).await;
+    assert_eq!(store.file(&scope("ada"), several).await.unwrap().endpoint, None);
+    let listed = FilesQuery { limit: 10, ..FilesQuery::default() };
+    assert!(store.files(&scope("ada"), listed).await.unwrap().rows.contains(&file));
+}
+
+/// Lanes and sizes of chunks are known without reading a line, and only to the owner.
+pub async fn a_file_tells_its_lanes_and_the_sizes_of_its_chunks(world: &impl World) {
+    let store = world.store();
+    let sheet =
+        Sheet::of("ada").lines(MODEL, 5).raw(None, "\n").lines("model-b", 2).in_chunks_of(3);
+    sheet.write(store).await;
+    assert_eq!(kind(store.file_lanes(&Scope::All, sheet.id).await), Kind::Missing, "it is open");
+    assert_eq!(kind(store.chunk_sizes(&Scope::All, sheet.id).await), Kind::Missing);
+    store.seal_file(sheet.id, Verdict::Valid).await.unwrap();
+    let lanes = store.file_lanes(&scope("ada"), sheet.id).await.unwrap();
+    let told: Vec<_> =
+        lanes.iter().map(|lane| (lane.lane, lane.target.as_str(), lane.lines)).collect();
+    assert_eq!(told, [(0, MODEL, 5), (1, "model-b", 2)]);
+    let sizes = store.chunk_sizes(&scope("ada"), sheet.id).await.unwrap();
+    assert_eq!(sizes, sheet.chunks().iter().map(Chunk::bytes).collect::<Vec<_>>());
+    assert_eq!(kind(store.file_lanes(&scope("bob"), sheet.id).await), Kind::Missing);
+    assert_eq!(kind(store.chunk_sizes(&scope("bob"), sheet.id).await), Kind::Missing);
+    let empty = Sheet::of("ada").seal_invalid(store, vec![line_error(1)]).await.id;
+    assert_eq!(store.file_lanes(&scope("ada"), empty).await.unwrap(), []);
+    assert_eq!(store.chunk_sizes(&scope("ada"), empty).await.unwrap(), [0_u64; 0]);
 }
 
 /// A file's bytes read back exactly: blank lines, odd endings, bytes that are no text, pieces of an

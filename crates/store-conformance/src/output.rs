@@ -81,6 +81,7 @@ fn expected(world: &impl World, id: BatchId, new: &NewOutput, secs: Option<u64>)
         chunks: 0,
         created_at: now(world),
         sealed_at: Some(now(world)),
+        endpoint: None,
         expires_at: secs.map(|secs| later(world, secs * 1000)),
         output: Some(Output { batch: id, kind: new.kind, place: new.place.clone() }),
     }

@@ -30,6 +30,13 @@ CREATE INDEX acts_by_time ON windrow.acts (batch_id, at, id);
 ALTER TABLE windrow.batches ADD COLUMN output_secs bigint;
 CREATE INDEX batches_open_by_owner ON windrow.batches (owner) WHERE closed_at IS NULL;
 
+-- errors: of one that failed, those of its file or its own.
+ALTER TABLE windrow.batches ADD COLUMN errors text;
+UPDATE windrow.batches SET errors = (SELECT f.errors FROM windrow.files f WHERE f.id = file_id) WHERE state = 'failed';
+
+-- endpoint: what every request of it asks for.
+ALTER TABLE windrow.files ADD COLUMN endpoint text;
+
 -- Of an output: its name in the storage (null again once its bytes are gone), and whose it is.
 ALTER TABLE windrow.files ADD COLUMN place text, ADD COLUMN batch_id uuid;
 CREATE INDEX files_by_batch ON windrow.files (batch_id) WHERE batch_id IS NOT NULL;

@@ -13,6 +13,7 @@ use windrow_store::batch::{
     Select, put_back_error,
 };
 use windrow_store::error::{Error, Kind, Result};
+use windrow_store::ingest::errors_json;
 use windrow_store::{Inspect, Scope};
 
 use crate::PostgresStore;
@@ -37,6 +38,7 @@ impl Batches for PostgresStore {
             let because = format!("window_secs is more than {WINDOW_SECS_MAX}");
             return Err(Error::new(Kind::Invalid, VERB, batch.id).because(because));
         }
+        let errors = (!batch.errors.is_empty()).then(|| errors_json(batch.errors.clone()));
         let params = [
             (&self.db.now() as _, Type::TIMESTAMPTZ),
             (&batch.id.0 as _, Type::UUID),
@@ -51,6 +53,7 @@ impl Batches for PostgresStore {
             (&batch.idempotency_key as _, Type::TEXT),
             (&batch.output_secs.map(u64::cast_signed) as _, Type::INT8),
             (&batch.open_max.map(i64::from) as _, Type::INT8),
+            (&errors as _, Type::TEXT),
         ];
         let found = self.db.rows(VERB, &batch.id, sql!("batch/create_call"), &params).await?;
         self.batch(&Scope::Owner(batch.owner), BatchId(found[0].get("id"))).await

@@ -9,7 +9,7 @@ use tokio_postgres::types::Type;
 use windrow_domain::FileId;
 use windrow_store::Scope;
 use windrow_store::error::{Error, Kind, Result};
-use windrow_store::ingest::{Chunk, ERRORS_MAX, File, FileState, Ingest, NewFile, Span, Verdict};
+use windrow_store::ingest::{Chunk, File, FileState, Ingest, NewFile, Span, Verdict};
 
 use crate::db::{Call, Inside, Param, sql};
 use crate::error::from_driver;
@@ -60,19 +60,14 @@ impl Ingest for PostgresStore {
 
     async fn seal_file(&self, file: FileId, verdict: Verdict) -> Result<File> {
         const VERB: &str = "seal file";
-        let (state, errors) = match verdict {
-            Verdict::Valid => (FileState::Sealed, None),
-            Verdict::Invalid(mut errors) => {
-                errors.truncate(ERRORS_MAX);
-                let text = serde_json::to_string(&errors).expect("errors are plain values");
-                (FileState::Invalid, Some(text))
-            }
-        };
+        verdict.check(VERB)?;
+        let (state, errors, endpoint) = verdict.columns();
         let params = [
             (&self.db.now() as _, Type::TIMESTAMPTZ),
             (&file.0 as _, Type::UUID),
             (&state.as_str() as _, Type::TEXT),
             (&errors as _, Type::TEXT),
+            (&endpoint as _, Type::TEXT),
         ];
         let found = self.db.rows(VERB, &file, sql!("ingest/seal_call"), &params).await?;
         let row = found.first().ok_or_else(|| Error::new(Kind::Missing, VERB, file))?;

@@ -70,6 +70,7 @@ pub(crate) fn file(row: &Row) -> Result<File> {
         chunks: small(row, "chunks"),
         created_at: row.get("created_at"),
         sealed_at: row.get("sealed_at"),
+        endpoint: row.get("endpoint"),
         expires_at: row.get("expires_at"),
         output: output(row),
     })

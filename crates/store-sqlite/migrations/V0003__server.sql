@@ -30,6 +30,14 @@ CREATE INDEX acts_at_idx ON acts (batch_id, at, id);
 ALTER TABLE batches ADD COLUMN output_secs INTEGER;
 CREATE INDEX batches_open_owner_idx ON batches (owner) WHERE closed_at IS NULL;
 
+-- errors: of one that failed, those of its file or its own.
+ALTER TABLE batches ADD COLUMN errors TEXT;
+UPDATE batches SET errors = (SELECT f.errors FROM files AS f WHERE f.id = batches.file_id)
+WHERE state = 'failed';
+
+-- endpoint: what every request of it asks for.
+ALTER TABLE files ADD COLUMN endpoint TEXT;
+
 -- Of an output: its name in the storage (null again once its bytes are gone), and whose it is.
 ALTER TABLE files ADD COLUMN place TEXT;
 ALTER TABLE files ADD COLUMN batch_id BLOB;

@@ -9,7 +9,7 @@ use windrow_domain::{BatchId, FileId, State};
 use windrow_store::batch::{
     Batch, Batches, METADATA_PAIRS_MAX, NewBatch, REPROCESS_LINES_MAX, Reprocess, Reprocessed,
 };
-use windrow_store::ingest::FileState;
+use windrow_store::ingest::{FileState, errors_json};
 use windrow_store::{Error, Kind, Result, Scope};
 
 use crate::tx::{Tx, sql};
@@ -119,7 +119,8 @@ fn create(tx: &Tx<'_>, new: &NewBatch) -> Result<Batch> {
         return Err(tx.invalid("file", "it is the output of a batch"));
     }
     let state = match file.state {
-        FileState::Sealed => State::InProgress,
+        FileState::Sealed if new.errors.is_empty() => State::InProgress,
+        FileState::Sealed => State::Failed,
         FileState::Invalid => State::Failed,
         FileState::Open | FileState::Dropped => {
             return Err(tx.error(Kind::Conflict).because("its file is not sealed"));
@@ -183,7 +184,8 @@ fn insert(tx: &Tx<'_>, new: &NewBatch, state: State) -> Result<()> {
         tx.now,
         deadline,
         state.is_closed().then_some(tx.now),
-        new.output_secs.map(row::int)
+        new.output_secs.map(row::int),
+        (!new.errors.is_empty()).then(|| errors_json(new.errors.clone()))
     ];
     tx.run(sql!("batch/insert"), batch)?;
     if state == State::Failed {

@@ -11,7 +11,7 @@ use rusqlite::{Row, params};
 use uuid::Uuid;
 use windrow_domain::{BatchId, FileId, Target};
 use windrow_store::ingest::{
-    Chunk, ERRORS_MAX, File, FileState, Ingest, NewFile, NewLane, Output, Span, Verdict,
+    Chunk, File, FileState, Ingest, NewFile, NewLane, Output, Span, Verdict,
 };
 use windrow_store::{Error, Kind, Result, Scope};
 
@@ -58,6 +58,7 @@ pub(crate) fn read_file(row: &Row<'_>) -> rusqlite::Result<File> {
         sealed_at: row::time_opt(row, 9)?,
         expires_at: row::time_opt(row, 10)?,
         output: read_output(row)?,
+        endpoint: row.get(13)?,
     })
 }
 
@@ -203,28 +204,19 @@ fn spans_text(spans: &[Span]) -> String {
 }
 
 fn seal(tx: &Tx<'_>, file: FileId, verdict: Verdict) -> Result<File> {
+    verdict.check("seal file")?;
     let found = find(tx, file)?;
-    let state = match &verdict {
-        Verdict::Valid => FileState::Sealed,
-        Verdict::Invalid(_) => FileState::Invalid,
-    };
+    let (state, errors, endpoint) = verdict.columns();
     if found.state != FileState::Open {
         return match found.state == state {
             true => Ok(found),
             false => Err(tx.error(Kind::Conflict).because("it was sealed with another verdict")),
         };
     }
-    let errors = match verdict {
-        Verdict::Valid if found.lines == 0 => {
-            return Err(tx.invalid("verdict", "a file without a request cannot be valid"));
-        }
-        Verdict::Valid => None,
-        Verdict::Invalid(mut errors) => {
-            errors.truncate(ERRORS_MAX);
-            Some(serde_json::to_string(&errors).expect("errors are plain values"))
-        }
-    };
-    let sealed = params![file.0.into_bytes(), state.as_str(), errors, tx.now];
+    if state == FileState::Sealed && found.lines == 0 {
+        return Err(tx.invalid("verdict", "a file without a request cannot be valid"));
+    }
+    let sealed = params![file.0.into_bytes(), state.as_str(), errors, tx.now, endpoint];
     tx.run(sql!("ingest/seal_file"), sealed)?;
     find(tx, file)
 }

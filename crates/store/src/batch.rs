@@ -49,6 +49,8 @@ pub struct NewBatch {
     pub output_secs: Option<u64>,
     /// With it, the owner has at most so many batches that are not closed, this one included.
     pub open_max: Option<u32>,
+    /// What is wrong with it, up to [`crate::ingest::ERRORS_MAX`]: with any, it is created as `Failed`.
+    pub errors: Vec<LineError>,
 }
 
 impl NewBatch {

@@ -11,10 +11,12 @@ use serde::{Deserialize, Serialize};
 use windrow_domain::lane::LANES_MAX;
 use windrow_domain::{BatchId, FileId, LaneNo, OutputKind, Owner, Target};
 
-use crate::{Result, Scope};
+use crate::{Result, Scope, error};
 
 /// Most errors kept of a file that does not validate.
 pub const ERRORS_MAX: usize = 1000;
+/// Longest endpoint that all requests of a file ask for.
+pub const ENDPOINT_BYTES_MAX: usize = 2048;
 /// Most lines of one chunk.
 pub const CHUNK_LINES_MAX: usize = 65_536;
 /// Most bytes of one chunk, one line more or less.
@@ -153,8 +155,37 @@ pub struct LineError {
 pub enum Verdict {
     /// It may be run. A file without a single request cannot be sealed so.
     Valid,
+    /// It may be run, and every request asks for this endpoint, up to [`ENDPOINT_BYTES_MAX`].
+    ValidFor(String),
     /// It is kept with its errors (the first [`ERRORS_MAX`]) and can be read, never run.
     Invalid(Vec<LineError>),
+}
+
+impl Verdict {
+    /// `Invalid` when the endpoint is too long, or holds what no database keeps.
+    pub fn check(&self, verb: &'static str) -> Result<()> {
+        match self {
+            Verdict::ValidFor(endpoint) => {
+                error::text(verb, "endpoint", endpoint, ENDPOINT_BYTES_MAX)
+            }
+            Verdict::Valid | Verdict::Invalid(_) => Ok(()),
+        }
+    }
+
+    /// What is stored of it: the state, the errors as JSON, and the endpoint.
+    pub fn columns(self) -> (FileState, Option<String>, Option<String>) {
+        match self {
+            Verdict::Valid => (FileState::Sealed, None, None),
+            Verdict::ValidFor(endpoint) => (FileState::Sealed, None, Some(endpoint)),
+            Verdict::Invalid(errors) => (FileState::Invalid, Some(errors_json(errors)), None),
+        }
+    }
+}
+
+/// Errors as databases keep them: the first [`ERRORS_MAX`], as JSON.
+pub fn errors_json(mut errors: Vec<LineError>) -> String {
+    errors.truncate(ERRORS_MAX);
+    serde_json::to_string(&errors).expect("errors are plain values")
 }
 
 /// Where a file stands.
@@ -231,6 +262,8 @@ pub struct File {
     pub state: FileState,
     /// Requests in it.
     pub lines: u64,
+    /// What every request of it asks for, when that was said at its sealing.
+    pub endpoint: Option<String>,
     /// Its size.
     pub bytes: u64,
     /// Chunks it was written in, each readable with [`crate::Inspect::read_chunk`]; an output has none.

@@ -57,6 +57,7 @@
 //!     idempotency_key: None,
 //!     output_secs: None,
 //!     open_max: None,
+//!     errors: Vec::new(),
 //! };
 //! let batch = store.create_batch(batch).await?;
 //!

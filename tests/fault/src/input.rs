@@ -63,6 +63,7 @@ pub async fn batch(store: &dyn Store, id: BatchId, lines: u64) {
         idempotency_key: None,
         output_secs: None,
         open_max: None,
+        errors: Vec::new(),
     };
     store.create_batch(batch).await.expect("the batch is made");
 }

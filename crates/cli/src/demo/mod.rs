@@ -123,6 +123,7 @@ async fn batch(context: &Context, store: &dyn Store, lines: u64) -> anyhow::Resu
         idempotency_key: None,
         output_secs: None,
         open_max: None,
+        errors: Vec::new(),
     };
     Ok(store.create_batch(batch).await?)
 }

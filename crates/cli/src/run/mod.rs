@@ -261,6 +261,7 @@ impl Run<'_> {
             idempotency_key: None,
             output_secs: None,
             open_max: None,
+            errors: Vec::new(),
         };
         match self.store.create_batch(new).await {
             // The same command, started twice: whoever came first made the batch for both.

@@ -273,10 +273,11 @@ impl<S: Ingest + Sync + ?Sized> Writer<'_, S> {
     }
 
     async fn seal(&self, report: Report) -> Result<Ingested, Error> {
-        let Report { errors, errors_total, endpoint: _ } = report;
-        let verdict = match errors.is_empty() {
-            true => Verdict::Valid,
-            false => Verdict::Invalid(errors.clone()),
+        let Report { errors, errors_total, endpoint } = report;
+        let verdict = match (errors.is_empty(), endpoint) {
+            (true, Some(endpoint)) => Verdict::ValidFor(endpoint),
+            (true, None) => Verdict::Valid,
+            (false, _) => Verdict::Invalid(errors.clone()),
         };
         let file = self.call(|| self.store.seal_file(self.file, verdict.clone())).await?;
         Ok(Ingested { file, errors, errors_total })

@@ -58,6 +58,7 @@ pub(crate) async fn batch_within(
         idempotency_key: None,
         output_secs: None,
         open_max: None,
+        errors: Vec::new(),
     };
     store.create_batch(new).await.unwrap().id
 }

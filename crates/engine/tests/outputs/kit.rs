@@ -66,6 +66,7 @@ impl World {
             idempotency_key: None,
             output_secs: None,
             open_max: None,
+            errors: Vec::new(),
         };
         self.store.create_batch(batch).await.unwrap().id
     }

@@ -5,11 +5,12 @@
 CREATE FUNCTION {fn}.create_batch(
     p_now timestamptz, p_id uuid, p_file uuid, p_owner text, p_endpoint text, p_window_secs bigint, p_priority smallint,
     p_job_type text, p_source_address text, p_metadata text, p_key text, p_output_secs bigint,
-    p_open_max bigint
+    p_open_max bigint, p_errors text
 ) RETURNS uuid LANGUAGE plpgsql AS $$
 DECLARE
     v_now   timestamptz := coalesce(p_now, clock_timestamp());
     v_state text;
+    v_errors text;
     v_of    uuid;
     v_open  bigint;
     v_old   windrow.batches;
@@ -18,7 +19,7 @@ BEGIN /* batch/create_batch */
         -- One of an owner at a time, or two that do not see each other would both be the last. Before any row.
         PERFORM pg_advisory_xact_lock(hashtextextended(p_owner, 429));
     END IF;
-    SELECT state, batch_id INTO v_state, v_of FROM windrow.files WHERE id = p_file AND owner = p_owner FOR SHARE;
+    SELECT state, batch_id, errors INTO v_state, v_of, v_errors FROM windrow.files WHERE id = p_file AND owner = p_owner FOR SHARE;
     IF v_state IS NULL OR v_state = 'dropped' THEN
         RAISE EXCEPTION 'there is no file %', p_file USING ERRCODE = 'WR404';
     ELSIF v_of IS NOT NULL THEN
@@ -26,13 +27,17 @@ BEGIN /* batch/create_batch */
     ELSIF v_state = 'open' THEN
         RAISE EXCEPTION 'file % is still open', p_file USING ERRCODE = 'WR409';
     END IF;
+    IF p_errors IS NOT NULL THEN
+        v_state := 'invalid';
+        v_errors := p_errors;
+    END IF;
     INSERT INTO windrow.batches
            (id, file_id, owner, endpoint, state, priority, job_type, source_address, metadata, idempotency_key,
-            created_at, deadline, closed_at, output_secs)
+            created_at, deadline, closed_at, output_secs, errors)
     VALUES (p_id, p_file, p_owner, p_endpoint, CASE v_state WHEN 'sealed' THEN 'in_progress' ELSE 'failed' END,
             p_priority, p_job_type, p_source_address, p_metadata, p_key, v_now,
             v_now + p_window_secs * interval '1 s', CASE WHEN v_state <> 'sealed' THEN v_now END,
-            p_output_secs)
+            p_output_secs, CASE WHEN v_state <> 'sealed' THEN v_errors END)
     ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
         SELECT * INTO v_old FROM windrow.batches

@@ -1,5 +1,5 @@
 -- Fixes an open file; a repeat finds it fixed already. A file without a request cannot be valid (WR400).
-CREATE FUNCTION {fn}.seal_file(p_now timestamptz, p_file uuid, p_state text, p_errors text)
+CREATE FUNCTION {fn}.seal_file(p_now timestamptz, p_file uuid, p_state text, p_errors text, p_endpoint text)
 RETURNS SETOF windrow.files LANGUAGE plpgsql AS $$
 DECLARE
     v_file windrow.files;
@@ -13,7 +13,7 @@ BEGIN /* ingest/seal_file */
             RAISE EXCEPTION 'file % has no request', p_file USING ERRCODE = 'WR400';
         END IF;
         UPDATE windrow.files
-           SET state = p_state, errors = p_errors, sealed_at = coalesce(p_now, clock_timestamp())
+           SET state = p_state, errors = p_errors, endpoint = p_endpoint, sealed_at = coalesce(p_now, clock_timestamp())
          WHERE id = p_file RETURNING * INTO v_file;
     ELSIF v_file.state <> p_state THEN
         RAISE EXCEPTION 'file % is % already', p_file, v_file.state USING ERRCODE = 'WR409';

@@ -6,7 +6,7 @@ use windrow_domain::FileId;
 use windrow_store::Scope;
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::ingest::{File, LineError};
-use windrow_store::inspect::{Binding, Cursor, FilesQuery, Page};
+use windrow_store::inspect::{Binding, Cursor, FileLane, FilesQuery, Page};
 
 use super::TimeKey;
 use crate::db::sql;
@@ -54,6 +54,40 @@ pub(super) async fn errors(
         Some(text) => serde_json::from_str(text)
             .map_err(|cause| Error::new(Kind::Corrupt, VERB, file).because(cause)),
     }
+}
+
+pub(super) async fn lanes(
+    store: &PostgresStore,
+    scope: &Scope,
+    file: FileId,
+) -> Result<Vec<FileLane>> {
+    const VERB: &str = "read lanes of file";
+    let params = [(&file.0 as _, Type::UUID), (&scope.owner() as _, Type::TEXT)];
+    let found = store.db.rows(VERB, &file, sql!("inspect/file_lanes"), &params).await?;
+    if found.is_empty() {
+        return Err(Error::new(Kind::Missing, VERB, file));
+    }
+    let lanes = found.iter().filter(|row| row.get::<_, Option<i16>>("lane").is_some());
+    let read = |row| {
+        let (lane, lines) = (rows::lane(row), rows::count(row, "lines"));
+        Ok(FileLane { lane, target: rows::target(row)?, lines })
+    };
+    lanes.map(read).collect()
+}
+
+pub(super) async fn chunk_sizes(
+    store: &PostgresStore,
+    scope: &Scope,
+    file: FileId,
+) -> Result<Vec<u64>> {
+    const VERB: &str = "read sizes of chunks";
+    let params = [(&file.0 as _, Type::UUID), (&scope.owner() as _, Type::TEXT)];
+    let found = store.db.rows(VERB, &file, sql!("inspect/chunk_sizes"), &params).await?;
+    if found.is_empty() {
+        return Err(Error::new(Kind::Missing, VERB, file));
+    }
+    let sizes = found.iter().filter_map(|row| row.get::<_, Option<i64>>("bytes"));
+    Ok(sizes.map(i64::cast_unsigned).collect())
 }
 
 pub(super) async fn read_chunk(

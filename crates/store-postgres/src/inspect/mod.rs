@@ -17,8 +17,8 @@ use windrow_store::batch::Batch;
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::ingest::{File, LineError};
 use windrow_store::inspect::{
-    Attempt, BatchAudit, BatchesQuery, Binding, Cursor, FilesQuery, FinishedLine, FinishedQuery,
-    Inspect, LaneStatus, Page, PendingLine, PendingQuery, Tries, check_limit,
+    Attempt, BatchAudit, BatchesQuery, Binding, Cursor, FileLane, FilesQuery, FinishedLine,
+    FinishedQuery, Inspect, LaneStatus, Page, PendingLine, PendingQuery, Tries, check_limit,
 };
 
 use crate::db::sql;
@@ -36,6 +36,14 @@ impl Inspect for PostgresStore {
 
     async fn file_errors(&self, scope: &Scope, file: FileId) -> Result<Vec<LineError>> {
         files::errors(self, scope, file).await
+    }
+
+    async fn file_lanes(&self, scope: &Scope, file: FileId) -> Result<Vec<FileLane>> {
+        files::lanes(self, scope, file).await
+    }
+
+    async fn chunk_sizes(&self, scope: &Scope, file: FileId) -> Result<Vec<u64>> {
+        files::chunk_sizes(self, scope, file).await
     }
 
     async fn read_chunk(&self, scope: &Scope, file: FileId, no: u32) -> Result<Bytes> {

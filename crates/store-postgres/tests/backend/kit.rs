@@ -155,6 +155,7 @@ pub(crate) fn new_batch(file: FileId) -> NewBatch {
         idempotency_key: None,
         output_secs: None,
         open_max: None,
+        errors: Vec::new(),
     }
 }
 

@@ -2,7 +2,7 @@
 SELECT /* batch/find */ b.id, b.file_id, b.owner, b.endpoint, b.state, b.generation, b.priority,
     b.job_type, b.source_address, b.metadata, b.created_at, b.deadline, b.cancelling_at,
     b.finalizing_at, b.closed_at, b.last_error, b.summary,
-    CASE b.state WHEN 'failed' THEN (SELECT f.errors FROM files AS f WHERE f.id = b.file_id) END,
+    b.errors,
     ifnull(sum(l.total), 0), ifnull(sum(l.cursor), 0), ifnull(sum(l.returned), 0),
     ifnull(sum(l.leased), 0), ifnull(sum(l.completed), 0), ifnull(sum(l.failed), 0),
     ifnull(sum(l.not_found), 0), ifnull(sum(l.skipped), 0), b.output_secs

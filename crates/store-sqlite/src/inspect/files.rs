@@ -5,7 +5,7 @@ use rusqlite::{params, params_from_iter};
 use uuid::Uuid;
 use windrow_domain::FileId;
 use windrow_store::ingest::{File, LineError};
-use windrow_store::inspect::{Binding, Cursor, FilesQuery, Page};
+use windrow_store::inspect::{Binding, Cursor, FileLane, FilesQuery, Page};
 use windrow_store::{Kind, Result, Scope};
 
 use super::Where;
@@ -29,7 +29,7 @@ pub(super) fn page(tx: &Tx<'_>, scope: &Scope, query: &FilesQuery) -> Result<Pag
     }
     let text = format!(
         "SELECT /* inspect/files */ id, owner, name, purpose, state, lines, bytes, chunks, \
-         created_at, sealed_at, expires_at, place, batch_id FROM files WHERE state IN ('sealed', 'invalid'){} \
+         created_at, sealed_at, expires_at, place, batch_id, endpoint FROM files WHERE state IN ('sealed', 'invalid'){} \
          ORDER BY created_at DESC, id DESC LIMIT {}",
         filter.text,
         query.limit + 1
@@ -46,6 +46,19 @@ pub(super) fn errors(tx: &Tx<'_>, scope: &Scope, file: FileId) -> Result<Vec<Lin
         rusqlite::types::ValueRef::Null => Ok(Vec::new()),
         _ => row::json(row, 0),
     })
+}
+
+pub(super) fn lanes(tx: &Tx<'_>, scope: &Scope, file: FileId) -> Result<Vec<FileLane>> {
+    let found = one(tx, scope, file)?;
+    tx.all(sql!("inspect/file_lanes"), [found.id.0.into_bytes()], |row| {
+        let (lane, lines) = (row.get(0)?, row::count(row, 2)?);
+        Ok(FileLane { lane, target: row::name(row, 1)?, lines })
+    })
+}
+
+pub(super) fn chunk_sizes(tx: &Tx<'_>, scope: &Scope, file: FileId) -> Result<Vec<u64>> {
+    let found = one(tx, scope, file)?;
+    tx.all(sql!("inspect/chunk_sizes"), [found.id.0.into_bytes()], |row| row::count(row, 0))
 }
 
 /// A piece of a chunk: where it belongs, and its place in the buffer.

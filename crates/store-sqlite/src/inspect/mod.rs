@@ -16,8 +16,8 @@ use windrow_domain::{BatchId, FileId};
 use windrow_store::batch::Batch;
 use windrow_store::ingest::{File, LineError};
 use windrow_store::inspect::{
-    Attempt, BatchAudit, BatchesQuery, Binding, Cursor, FilesQuery, FinishedLine, FinishedQuery,
-    Inspect, LaneStatus, Page, PendingLine, PendingQuery, Tries, check_limit,
+    Attempt, BatchAudit, BatchesQuery, Binding, Cursor, FileLane, FilesQuery, FinishedLine,
+    FinishedQuery, Inspect, LaneStatus, Page, PendingLine, PendingQuery, Tries, check_limit,
 };
 use windrow_store::{Result, Scope};
 
@@ -39,6 +39,17 @@ impl Inspect for SqliteStore {
     async fn file_errors(&self, scope: &Scope, file: FileId) -> Result<Vec<LineError>> {
         let scope = scope.clone();
         self.read("read errors of file", file, move |tx| files::errors(tx, &scope, file)).await
+    }
+
+    async fn file_lanes(&self, scope: &Scope, file: FileId) -> Result<Vec<FileLane>> {
+        let scope = scope.clone();
+        self.read("read lanes of file", file, move |tx| files::lanes(tx, &scope, file)).await
+    }
+
+    async fn chunk_sizes(&self, scope: &Scope, file: FileId) -> Result<Vec<u64>> {
+        let scope = scope.clone();
+        self.read("read sizes of chunks", file, move |tx| files::chunk_sizes(tx, &scope, file))
+            .await
     }
 
     async fn read_chunk(&self, scope: &Scope, file: FileId, no: u32) -> Result<Bytes> {

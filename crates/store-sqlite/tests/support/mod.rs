@@ -50,6 +50,7 @@ pub(crate) fn new_batch(file: FileId) -> NewBatch {
         idempotency_key: None,
         output_secs: None,
         open_max: None,
+        errors: Vec::new(),
     }
 }
 

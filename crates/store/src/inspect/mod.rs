@@ -55,6 +55,17 @@ pub struct LaneStatus {
     pub counts: Counts,
 }
 
+/// A lane of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FileLane {
+    /// Its number.
+    pub lane: LaneNo,
+    /// Where its lines go.
+    pub target: Target,
+    /// Requests in it.
+    pub lines: u64,
+}
+
 /// Which batches to list, newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchesQuery {
@@ -260,6 +271,12 @@ pub trait Inspect {
 
     /// What is wrong with an invalid file, by line.
     async fn file_errors(&self, scope: &Scope, file: FileId) -> Result<Vec<LineError>>;
+
+    /// The lanes of a complete file, by number.
+    async fn file_lanes(&self, scope: &Scope, file: FileId) -> Result<Vec<FileLane>>;
+
+    /// How many bytes each chunk of a complete file has, in order; none for an output.
+    async fn chunk_sizes(&self, scope: &Scope, file: FileId) -> Result<Vec<u64>>;
 
     /// The exact bytes of one chunk of a complete file; chunks joined in order are the file.
     async fn read_chunk(&self, scope: &Scope, file: FileId, no: u32) -> Result<Bytes>;

@@ -14,8 +14,8 @@ use windrow::store::claim::{Extended, Waiting};
 use windrow::store::finalise::{Finalisation, NewOutput, Rows};
 use windrow::store::ingest::{Chunk, File, LineError, Verdict};
 use windrow::store::inspect::{
-    Attempt, BatchAudit, BatchesQuery, FilesQuery, FinishedLine, FinishedQuery, LaneStatus, Page,
-    PendingLine, PendingQuery, Tries,
+    Attempt, BatchAudit, BatchesQuery, FileLane, FilesQuery, FinishedLine, FinishedQuery,
+    LaneStatus, Page, PendingLine, PendingQuery, Tries,
 };
 use windrow::store::key::{Key, KeysQuery, NewKey};
 use windrow::store::member::{Member, NewMember};
@@ -140,6 +140,8 @@ pass_on!(Inspect {
     file(scope: &Scope, file: FileId) -> File;
     files(scope: &Scope, query: FilesQuery) -> Page<File>;
     file_errors(scope: &Scope, file: FileId) -> Vec<LineError>;
+    file_lanes(scope: &Scope, file: FileId) -> Vec<FileLane>;
+    chunk_sizes(scope: &Scope, file: FileId) -> Vec<u64>;
     read_chunk(scope: &Scope, file: FileId, no: u32) -> Bytes;
     batch(scope: &Scope, batch: BatchId) -> Batch;
     batches(scope: &Scope, query: BatchesQuery) -> Page<Batch>;
