@@ -16,6 +16,7 @@ mod drive;
 mod ending;
 mod failure;
 mod ingest;
+mod keys;
 mod log;
 mod migrate;
 mod outputs;
@@ -25,6 +26,7 @@ mod progress;
 mod results;
 mod retry;
 mod run;
+mod serve;
 mod steer;
 mod table;
 mod text;
@@ -63,6 +65,10 @@ enum Command {
     Demo(demo::Args),
     /// Works on every batch until it is stopped; several may share one database
     Work(work::Args),
+    /// Serves OpenAI's files and batches and the jobs API, and works on every batch
+    Serve(serve::Args),
+    /// Makes, lists and revokes the keys of the API
+    Keys(keys::Args),
     /// Takes a JSONL file of requests in, for workers to run
     Ingest(ingest::Args),
     /// Lists batches, newest first
@@ -121,6 +127,8 @@ async fn start(command: Command, flags: &Flags) -> anyhow::Result<Ending> {
         Command::Run(args) => Box::pin(run::run(&context, args)).await,
         Command::Demo(args) => Box::pin(demo::run(&context, args)).await,
         Command::Work(args) => Box::pin(work::run(&context, args)).await,
+        Command::Serve(args) => Box::pin(serve::run(&context, args)).await,
+        Command::Keys(args) => keys::run(&context, args).await,
         Command::Results(args) => results::run(&context, args).await,
         Command::Export(args) => results::export(&context, args).await,
         Command::Ingest(args) => ingest::run(&context, args).await,

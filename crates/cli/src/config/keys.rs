@@ -12,6 +12,7 @@ use windrow::prelude::IngestOptions;
 pub(crate) struct Bounds {
     pub(crate) engine: engine::Options,
     pub(crate) ingest: IngestOptions,
+    pub(crate) server: windrow_server::Options,
 }
 
 /// A bound's value.
@@ -148,9 +149,9 @@ macro_rules! key {
     ($name:literal, $bare:literal, optional $min:literal..=$max:expr, $($path:ident).+, $about:literal) => {
         Key {
             name: $name, about: $about, bare: $bare, kind: Kind::Optional($min, $max),
-            get: |bounds| bounds.$($path).+.map_or(Value::None, |value| Value::Whole(value)),
+            get: |bounds| bounds.$($path).+.map_or(Value::None, |value| Value::Whole(value.whole())),
             set: |bounds, value| bounds.$($path).+ = match value {
-                Value::Whole(value) => Some(value),
+                Value::Whole(value) => Some(Number::of(value)),
                 Value::Decimal(_) | Value::Switch(_) | Value::None => None,
             },
         }
@@ -247,6 +248,43 @@ pub(crate) const KEYS: &[Key] = &[
         "how long files that were never sealed are kept"),
     key!("retention_member_secs", false, whole 1..=AGE_SECS_MAX, engine.retention.member_secs,
         "how long instances that left are remembered"),
+    key!("connections_max", false, whole 1..=1_000_000, server.connections_max,
+        "most connections to the server"),
+    key!("head_ms_max", false, whole 100..=HOUR_MS, server.head_ms_max,
+        "longest wait for the head of a request"),
+    key!("body_idle_ms_max", false, whole 100..=HOUR_MS, server.body_idle_ms_max,
+        "longest silence within the body of a request"),
+    key!("body_bytes_per_sec_min", false, whole 0..=TIB, server.body_bytes_per_sec_min,
+        "fewest bytes a second of an upload, on average after its first minute"),
+    key!("body_bytes_max", false, whole 1024..=1 << 30, server.body_bytes_max,
+        "largest body of a call that is no upload"),
+    key!("upload_bytes_max", false, whole 1..=TIB, server.upload_bytes_max,
+        "largest file that is uploaded"),
+    key!("uploads_max", false, whole 1..=10_000, server.uploads_max,
+        "most uploads at the same time"),
+    key!("requests_per_sec_max", false, whole 1..=1_000_000, server.requests_per_sec_max,
+        "most requests a second of one owner"),
+    key!("requests_burst", false, whole 1..=1_000_000, server.requests_burst,
+        "most requests of one owner at once, above the rate"),
+    key!("open_batches_max", false, optional 1..=1_000_000, server.open_batches_max,
+        "most batches of one owner that are not closed"),
+    key!("file_secs", false, whole 3600..=AGE_SECS_MAX, server.file_secs,
+        "how long an uploaded file lives that does not say"),
+    key!("output_secs", false, whole 3600..=2_592_000, server.output_secs,
+        "how long outputs live whose batch does not say"),
+    key!("key_ms_max", false, whole 0..=HOUR_MS, server.key_ms_max,
+        "how long a key is believed before it is looked up again"),
+    key!("kickoff_ms_max", false, whole 1..=HOUR_MS, server.kickoff_ms_max,
+        "longest time slice of a kickoff"),
+    key!(
+        "pending_dashboard",
+        false,
+        switch,
+        server.pending_dashboard,
+        "whether there is a list of what is pending over all jobs"
+    ),
+    key!("server_grace_ms", false, whole 0..=HOUR_MS, server.grace_ms,
+        "longest wait for requests in flight when the server stops"),
 ];
 
 #[cfg(test)]

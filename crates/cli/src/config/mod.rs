@@ -10,6 +10,7 @@ mod show;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use windrow::prelude::Owner;
@@ -23,8 +24,11 @@ use crate::ending::Ending;
 use crate::failure::Told;
 
 /// Keys that are no bounds.
-pub(crate) const TEXTS: &[&str] = &["database", "data", "owner", "storage", "log", "log_format"];
+pub(crate) const TEXTS: &[&str] =
+    &["database", "data", "owner", "storage", "listen", "log", "log_format"];
 
+/// Where the server listens: nobody else's business unless somebody says so.
+const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 /// The file that is looked for when none is named.
 const FILE: &str = "windrow.toml";
 /// The SQLite file in the data folder.
@@ -100,6 +104,8 @@ pub(crate) struct Config {
     pub(crate) owner: Owner,
     /// Where outputs are kept: a folder or `s3://bucket/prefix`.
     pub(crate) storage: String,
+    /// Where the server listens.
+    pub(crate) listen: SocketAddr,
     /// What is logged, as `RUST_LOG` has it.
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
@@ -156,6 +162,9 @@ impl Config {
             owner: Owner::new(text("owner").unwrap_or_else(|| "local".to_owned()))
                 .map_err(|why| bad("owner", &origins, why.to_string()))?,
             storage: text("storage").unwrap_or_else(outputs),
+            listen: text("listen")
+                .map_or(Ok(LISTEN), |value| value.parse())
+                .map_err(|_| bad("listen", &origins, "it is no address with a port".to_owned()))?,
             log: text("log").unwrap_or_else(|| "info".to_owned()),
             log_format: log_format_of(text("log_format"), &origins)?,
             data,

@@ -1,0 +1,154 @@
+//! `windrow keys`: makes, lists and revokes the keys of the API.
+
+use anyhow::Context as _;
+use jiff::{SignedDuration, Timestamp};
+use windrow::domain::Role;
+use windrow::prelude::*;
+use windrow::store::inspect::PAGE_MAX;
+use windrow::store::key::{Key, KeysQuery};
+use windrow_server::secret::{Secret, Terms};
+
+use crate::context::Context;
+use crate::ending::Ending;
+use crate::table::Table;
+
+/// Makes, lists and revokes the keys of the API.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Makes a key and shows it, once
+    Create(CreateArgs),
+    /// Lists keys, newest first; their texts are not kept
+    List(ListArgs),
+    /// Takes a key out of use for ever
+    Revoke(RevokeArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct CreateArgs {
+    /// What people call it
+    #[arg(long, default_value = "")]
+    name: String,
+    /// The key of an admin, who may act for all owners
+    #[arg(long)]
+    admin: bool,
+    /// After how many days it ends by itself
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    days: Option<u32>,
+}
+
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    /// Of every owner
+    #[arg(long)]
+    all: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct RevokeArgs {
+    /// The key's id, as `windrow keys list` shows it
+    key: KeyId,
+}
+
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
+    match args.command {
+        Command::Create(args) => create(context, args).await,
+        Command::List(args) => list(context, args).await,
+        Command::Revoke(args) => revoke(context, args).await,
+    }
+}
+
+/// Makes a key; its text is nowhere else.
+pub(crate) async fn make(store: &dyn Store, terms: Terms) -> anyhow::Result<(Key, Secret)> {
+    let (id, secret) = Secret::make().context("the system gave no random bytes")?;
+    let key = store.add_key(secret.to_new_key(id, terms)).await?;
+    Ok((key, secret))
+}
+
+/// Whether some key of an admin is in use.
+pub(crate) async fn has_admin(store: &dyn Store) -> anyhow::Result<bool> {
+    let now = Timestamp::now();
+    let admin = |key: &Key| {
+        let ended = key.expires_at.is_some_and(|end| end <= now);
+        key.role == Role::Admin && key.revoked_at.is_none() && !ended
+    };
+    Ok(all(store, &Scope::All).await?.iter().any(admin))
+}
+
+async fn all(store: &dyn Store, scope: &Scope) -> anyhow::Result<Vec<Key>> {
+    let (mut keys, mut query) = (Vec::new(), KeysQuery { after: None, limit: PAGE_MAX });
+    loop {
+        let page = store.keys(scope, query.clone()).await?;
+        keys.extend(page.rows);
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => return Ok(keys),
+        }
+    }
+}
+
+async fn create(context: &Context, args: CreateArgs) -> anyhow::Result<Ending> {
+    let store = context.open().await?;
+    let life = args.days.map(|days| SignedDuration::from_hours(24 * i64::from(days)));
+    let terms = Terms {
+        owner: context.config.owner.clone(),
+        role: if args.admin { Role::Admin } else { Role::Member },
+        name: args.name,
+        expires_at: life.map(|life| Timestamp::now() + life),
+    };
+    let (key, secret) = make(&*store, terms).await?;
+    let value = serde_json::json!({ "key": key, "secret": secret.reveal() });
+    context.tell(&value, || {
+        let (owner, role) = (&key.owner, key.role.as_str());
+        format!("A key of {owner} ({role}), shown only now: {}\nid: {}", secret.reveal(), key.id)
+    })?;
+    Ok(Ending::Good)
+}
+
+async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Ending> {
+    let store = context.open_existing().await?;
+    let scope = if args.all { Scope::All } else { context.scope() };
+    let keys = all(&*store, &scope).await?;
+    context.tell(&serde_json::json!({ "rows": keys }), || {
+        if keys.is_empty() {
+            return "No keys.".to_owned();
+        }
+        let titles = ["id", "owner", "role", "name", "ends in", "created", "last use", "state"];
+        let mut table = Table::new(&titles);
+        let when = |time: Option<Timestamp>| time.map_or("-".to_owned(), crate::batches::when);
+        for key in &keys {
+            let state = match (key.revoked_at, key.expires_at) {
+                (Some(_), _) => "revoked",
+                (None, Some(end)) if end <= Timestamp::now() => "ended",
+                (None, _) => "in use",
+            };
+            table.row([
+                key.id.to_string(),
+                key.owner.to_string(),
+                key.role.as_str().to_owned(),
+                key.name.clone(),
+                key.hint.clone(),
+                when(Some(key.created_at)),
+                when(key.last_used_at),
+                state.to_owned(),
+            ]);
+        }
+        table.to_string()
+    })?;
+    Ok(Ending::Good)
+}
+
+async fn revoke(context: &Context, args: RevokeArgs) -> anyhow::Result<Ending> {
+    let store = context.open_existing().await?;
+    // Who can open the database needs no key to act for all.
+    let key = store.revoke_key(&Scope::All, args.key).await?;
+    context.tell(&key, || {
+        format!("Key {} of {} is revoked; servers follow within seconds.", key.id, key.owner)
+    })?;
+    Ok(Ending::Good)
+}

@@ -1,0 +1,222 @@
+//! `windrow serve`: the API and a worker in one process.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use url::Url;
+use windrow::domain::Role;
+use windrow::engine::clock::Clock;
+use windrow::engine::signal::Stop;
+use windrow::engine::storage::Storage;
+use windrow::engine::{Builder, Engine, Report};
+use windrow::prelude::*;
+use windrow::store::Kind;
+use windrow_server::secret::{Secret, Terms};
+use windrow_server::{App, Parts, Routes, Unserved};
+
+use crate::config::LogFormat;
+use crate::context::Context;
+use crate::drive::{Signals, end_at_once};
+use crate::ending::Ending;
+use crate::failure::Told;
+use crate::run::{outputs_told, url};
+use crate::upstream::{DEFAULT, UpstreamArgs};
+use crate::{keys, log, text};
+
+/// The variable that sets the admin's key.
+const ADMIN_KEY: &str = "WINDROW_ADMIN_KEY";
+
+/// Serves the API, and works on every batch, until SIGTERM or SIGINT.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where to listen [env: WINDROW_LISTEN] [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<SocketAddr>,
+    /// The upstream of every model that the configuration does not name
+    #[arg(long, value_name = "URL", value_parser = url)]
+    to: Option<Url>,
+    #[command(flatten)]
+    upstream: UpstreamArgs,
+    /// Only the API: batches are worked on by `windrow work` elsewhere, on the same database
+    #[arg(long, conflicts_with = "to")]
+    no_work: bool,
+    /// How lines of the log look [env: WINDROW_LOG_FORMAT] [default: text]; WINDROW_LOG says what is
+    /// logged
+    #[arg(long, value_enum)]
+    log_format: Option<LogFormat>,
+}
+
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
+    log::start(&context.config, args.log_format)?;
+    let store = context.open().await?;
+    let storage = Storage::open(&context.config.storage).with_context(outputs_told)?;
+    let stop = Stop::new();
+    let engine = match args.no_work {
+        true => None,
+        false => Some(engine(context, &args, &store, &storage)?.build()),
+    };
+    let app = App::new(Parts {
+        store: store.clone(),
+        storage,
+        routes: Arc::new(Served::new(context, &args)),
+        engine: engine.as_ref().map(Engine::handle),
+        ingest: context.config.bounds.ingest.clone(),
+        options: context.config.bounds.server.clone(),
+        clock: Clock::machine(),
+    });
+    let address = args.listen.unwrap_or(context.config.listen);
+    let listener = TcpListener::bind(address).await.with_context(|| {
+        let what = format!("could not listen on {address}");
+        Told::new(Ending::Failed, what, "choose another address with --listen.")
+    })?;
+    let mut signals = Signals::new().context("could not listen for signals")?;
+    greet(context, &*store, &listener, args.no_work).await?;
+
+    let handle = engine.as_ref().map(Engine::handle);
+    let mut tasks = JoinSet::new();
+    let server_stop = stop.clone();
+    tasks.spawn(async move {
+        app.serve(listener, server_stop).await.map(|()| None::<Report>).context("the server ended")
+    });
+    if let Some(engine) = engine {
+        tasks.spawn(async move { Ok(Some(engine.run().await?)) });
+    }
+    let report = wait(&mut tasks, &mut signals, || {
+        stop.give();
+        handle.iter().for_each(|handle| handle.stop());
+    })
+    .await?;
+    let released = report.map_or(0, |report| report.released);
+    context.tell(&serde_json::json!({ "released": released }), || {
+        format!("Stopped: {} lines went back to be claimed again.", text::count(released))
+    })?;
+    Ok(Ending::Good)
+}
+
+/// Waits until everything has ended. The first signal, or the first end, stops the rest.
+async fn wait(
+    tasks: &mut JoinSet<anyhow::Result<Option<Report>>>,
+    signals: &mut Signals,
+    stop: impl Fn(),
+) -> anyhow::Result<Option<Report>> {
+    let (mut asked, mut report, mut failed) = (false, None, None);
+    loop {
+        tokio::select! {
+            ended = tasks.join_next() => {
+                let Some(ended) = ended else { break };
+                stop();
+                match ended.context("a part of the server panicked").and_then(|ended| ended) {
+                    Ok(said) => report = report.or(said),
+                    Err(error) => failed = failed.or(Some(error)),
+                }
+            }
+            () = signals.next() => {
+                if std::mem::replace(&mut asked, true) {
+                    end_at_once();
+                }
+                tracing::info!("stopping; what is in flight may finish");
+                stop();
+            }
+        }
+    }
+    failed.map_or(Ok(report), Err)
+}
+
+fn engine(
+    context: &Context,
+    args: &Args,
+    store: &Arc<dyn Store>,
+    storage: &Storage,
+) -> anyhow::Result<Builder> {
+    let executor = args.upstream.executor_for_all(context, args.to.as_ref())?;
+    Ok(Engine::builder(store.clone())
+        .executor(executor)
+        .storage(storage.clone())
+        .options(context.config.bounds.engine.clone())
+        .service("windrow serve"))
+}
+
+/// Says where it is, and on a first start the admin's key, once.
+async fn greet(
+    context: &Context,
+    store: &dyn Store,
+    listener: &TcpListener,
+    no_work: bool,
+) -> anyhow::Result<()> {
+    let made = admin_key(context, store).await?;
+    let address = listener.local_addr()?;
+    let value = serde_json::json!({
+        "listening": format!("http://{address}"),
+        "admin_key": made.as_ref().map(Secret::reveal),
+    });
+    context.tell(&value, || {
+        let work = if no_work { ", without a worker" } else { "" };
+        let mut said = format!("Windrow listens on http://{address}{work}.");
+        if let Some(secret) = &made {
+            said += &format!("\nThe admin's key, shown only now: {}", secret.reveal());
+        }
+        said
+    })
+}
+
+/// Makes sure that there is an admin. Gives the key when it was made here.
+async fn admin_key(context: &Context, store: &dyn Store) -> anyhow::Result<Option<Secret>> {
+    let terms = Terms {
+        owner: context.config.owner.clone(),
+        role: Role::Admin,
+        name: "admin".to_owned(),
+        expires_at: None,
+    };
+    if let Some(chosen) = std::env::var(ADMIN_KEY).ok().filter(|text| !text.is_empty()) {
+        let secret = Secret::chosen(&chosen).with_context(|| {
+            let remedy = "choose a longer one, or unset it to have one made.";
+            Told::new(Ending::Config, format!("{ADMIN_KEY} cannot be a key"), remedy)
+        })?;
+        return match store.find_key(&secret.hash()).await {
+            Ok(_) => Ok(None),
+            Err(error) if error.kind == Kind::Missing => {
+                store.add_key(secret.to_new_key(KeyId::new(), terms)).await?;
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        };
+    }
+    match keys::has_admin(store).await? {
+        true => Ok(None),
+        false => keys::make(store, terms).await.map(|(_, secret)| Some(secret)),
+    }
+}
+
+/// Which targets the configuration serves, and which paths of them.
+struct Served {
+    named: HashMap<Target, Vec<String>>,
+    /// None when every other target is refused.
+    others: Option<Vec<String>>,
+}
+
+impl Served {
+    fn new(context: &Context, args: &Args) -> Self {
+        let tables = &context.config.upstreams;
+        let named = tables.iter().filter(|(name, _)| *name != DEFAULT).flat_map(|(_, table)| {
+            table.targets.iter().map(|target| (target.clone(), table.endpoints.clone()))
+        });
+        let default = tables.get(DEFAULT).map(|table| table.endpoints.clone());
+        // One that only takes files in, and knows of no upstream, leaves it to those who work.
+        let anything = args.to.is_some() || (args.no_work && tables.is_empty());
+        Self { named: named.collect(), others: default.or(anything.then(Vec::new)) }
+    }
+}
+
+impl Routes for Served {
+    fn check(&self, target: &Target, endpoint: &str) -> Result<(), Unserved> {
+        let endpoints = self.named.get(target).or(self.others.as_ref()).ok_or(Unserved::Target)?;
+        match endpoints.is_empty() || endpoints.iter().any(|known| known == endpoint) {
+            true => Ok(()),
+            false => Err(Unserved::Endpoint),
+        }
+    }
+}

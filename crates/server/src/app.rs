@@ -1,0 +1,124 @@
+//! The application: what every handler is given, and the routes.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::{Method, StatusCode, Uri};
+use axum::routing::get;
+use tokio::sync::Semaphore;
+use windrow_domain::Target;
+use windrow_engine::Handle;
+use windrow_engine::clock::Clock;
+use windrow_engine::ingest;
+use windrow_engine::storage::Storage;
+use windrow_store::Store;
+
+use crate::auth::Guard;
+use crate::error::Error;
+use crate::options::Options;
+use crate::{openai, ops};
+
+/// Which targets there are, and what may be asked of them. Says nothing about where they are.
+pub trait Routes: Send + Sync + 'static {
+    /// Err says, for people, why lines for this target that ask for this endpoint cannot be run.
+    fn check(&self, target: &Target, endpoint: &str) -> Result<(), Unserved>;
+}
+
+/// Why lines cannot be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unserved {
+    /// Nothing serves the target.
+    Target,
+    /// What serves the target does not offer the endpoint.
+    Endpoint,
+}
+
+/// What a server is made of.
+pub struct Parts {
+    /// Where everything is kept.
+    pub store: Arc<dyn Store>,
+    /// Where outputs are kept.
+    pub storage: Storage,
+    /// Which targets there are.
+    pub routes: Arc<dyn Routes>,
+    /// The engine in this process, if there is one.
+    pub engine: Option<Handle>,
+    /// How files are read.
+    pub ingest: ingest::Options,
+    /// The bounds.
+    pub options: Options,
+    /// The time.
+    pub clock: Clock,
+}
+
+/// What every handler is given. Cheap to clone.
+#[derive(Clone)]
+pub struct App(Arc<Inner>);
+
+/// The parts, and what they share while they run.
+pub struct Inner {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) storage: Storage,
+    pub(crate) routes: Arc<dyn Routes>,
+    pub(crate) engine: Option<Handle>,
+    pub(crate) ingest: ingest::Options,
+    pub(crate) options: Options,
+    pub(crate) clock: Clock,
+    pub(crate) guard: Guard,
+    pub(crate) uploads: Arc<Semaphore>,
+}
+
+impl std::ops::Deref for App {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+impl App {
+    /// Puts the parts together.
+    pub fn new(parts: Parts) -> Self {
+        let Parts { store, storage, routes, engine, ingest, options, clock } = parts;
+        Self(Arc::new(Inner {
+            guard: Guard::new(&options),
+            uploads: Arc::new(Semaphore::new(options.uploads_max)),
+            store,
+            storage,
+            routes,
+            engine,
+            ingest,
+            options,
+            clock,
+        }))
+    }
+
+    /// Every route, ready to be served.
+    pub fn router(&self) -> Router {
+        Router::new()
+            .nest("/v1", openai::routes(&self.options))
+            .route("/healthz", get(ops::healthz))
+            .route("/readyz", get(ops::readyz))
+            .fallback(nothing_here)
+            .method_not_allowed_fallback(wrong_method)
+            .with_state(self.clone())
+    }
+
+    /// Says to the engine of this process that there may be work. Others look by themselves.
+    pub(crate) fn wake(&self) {
+        if let Some(engine) = &self.engine {
+            engine.wake();
+        }
+    }
+}
+
+async fn nothing_here(uri: Uri) -> Error {
+    let path: String = uri.path().chars().take(200).collect();
+    Error::new(StatusCode::NOT_FOUND, "not_found", format!("There is nothing at {path}."))
+}
+
+async fn wrong_method(method: Method, uri: Uri) -> Error {
+    let path: String = uri.path().chars().take(200).collect();
+    let message = format!("{method} is not a method of {path}.");
+    Error::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+}

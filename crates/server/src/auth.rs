@@ -1,0 +1,222 @@
+//! Who asks: the key of a request, its owner, its role, and how often it may ask.
+//!
+//! Holds throughout: what a caller may see is a [`Scope`] that goes into the query; only an admin has
+//! one that is not its own owner's; a key's text is nowhere but in the request.
+
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, header};
+use governor::clock::{Clock as _, DefaultClock};
+use governor::{DefaultKeyedRateLimiter, Quota};
+use std::num::NonZeroU32;
+use windrow_domain::Role;
+use windrow_domain::{KeyId, Owner};
+use windrow_store::key::Key;
+use windrow_store::{Kind, Scope};
+
+use crate::app::App;
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::secret::Secret;
+
+/// The header by which an admin acts for an owner.
+const ACT_FOR: &str = "windrow-owner";
+/// Keys that are believed for a moment; more than that are asked for every time.
+const KNOWN_MAX: usize = 10_000;
+/// Keys whose use waits to be noted.
+const USED_MAX: usize = 1_000;
+/// Owners whose rate is remembered before those at rest are forgotten.
+const RATES_MAX: usize = 10_000;
+
+/// The one who asks.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// Whose objects it makes and lists.
+    pub owner: Owner,
+    /// What it may do.
+    pub role: Role,
+    /// Which key it came with.
+    pub key: KeyId,
+    /// From where.
+    pub address: Option<IpAddr>,
+    /// An admin that named no owner may reach everybody's.
+    everybody: bool,
+}
+
+impl Caller {
+    /// What exists for it when it names an object: an admin may reach everybody's.
+    pub fn scope(&self) -> Scope {
+        match self.everybody {
+            true => Scope::All,
+            false => self.own(),
+        }
+    }
+
+    /// What exists for it when it asks for a list.
+    pub fn own(&self) -> Scope {
+        Scope::Owner(self.owner.clone())
+    }
+
+    /// The address as text.
+    pub fn source_address(&self) -> Option<String> {
+        self.address.map(|address| address.to_string())
+    }
+
+    /// Err for one that is no admin.
+    pub fn check_admin(&self) -> Result<()> {
+        match self.role {
+            Role::Admin => Ok(()),
+            Role::Member => Err(Error::new(
+                StatusCode::FORBIDDEN,
+                "admin_only",
+                "This call needs the key of an admin.",
+            )),
+        }
+    }
+}
+
+/// What is known of keys and rates.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    known: Mutex<HashMap<[u8; 32], Known>>,
+    used: Mutex<HashSet<KeyId>>,
+    rates: DefaultKeyedRateLimiter<Owner>,
+    key_ms_max: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    key: Arc<Key>,
+    until_ms: u64,
+}
+
+impl Guard {
+    pub(crate) fn new(options: &Options) -> Self {
+        let per_sec = NonZeroU32::new(options.requests_per_sec_max).unwrap_or(NonZeroU32::MIN);
+        let burst = NonZeroU32::new(options.requests_burst).unwrap_or(NonZeroU32::MIN);
+        Self {
+            known: Mutex::default(),
+            used: Mutex::default(),
+            rates: DefaultKeyedRateLimiter::keyed(Quota::per_second(per_sec).allow_burst(burst)),
+            key_ms_max: options.key_ms_max,
+        }
+    }
+
+    /// The key with this hash: believed for a moment, then asked for again.
+    async fn find(&self, app: &App, hash: [u8; 32]) -> Result<Arc<Key>> {
+        let now_ms = app.clock.millis();
+        if let Some(known) = lock(&self.known).get(&hash)
+            && known.until_ms > now_ms
+        {
+            return Ok(known.key.clone());
+        }
+        let key = match app.store.find_key(&hash).await {
+            Ok(key) => Arc::new(key),
+            Err(error) if error.kind == Kind::Missing => {
+                lock(&self.known).remove(&hash);
+                return Err(unknown());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let mut known = lock(&self.known);
+        if known.len() >= KNOWN_MAX {
+            known.retain(|_, known| known.until_ms > now_ms);
+        }
+        if known.len() < KNOWN_MAX {
+            let until_ms = now_ms + self.key_ms_max;
+            known.insert(hash, Known { key: key.clone(), until_ms });
+        }
+        Ok(key)
+    }
+
+    /// Forgets what it believes, as when a key was revoked here.
+    pub(crate) fn forget(&self) {
+        lock(&self.known).clear();
+    }
+
+    /// Keys that were used since the last call.
+    pub(crate) fn take_used(&self) -> Vec<KeyId> {
+        std::mem::take(&mut *lock(&self.used)).into_iter().collect()
+    }
+
+    fn note_use(&self, key: KeyId) {
+        let mut used = lock(&self.used);
+        if used.len() < USED_MAX {
+            used.insert(key);
+        }
+    }
+
+    fn check_rate(&self, owner: &Owner) -> Result<()> {
+        if self.rates.len() > RATES_MAX {
+            self.rates.retain_recent();
+        }
+        self.rates.check_key(owner).map_err(|until| {
+            let wait = until.wait_time_from(DefaultClock::default().now());
+            let message = "This owner asks more often than it may; come again after the seconds in \
+                           Retry-After.";
+            Error::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded", message)
+                .after_secs(wait.as_secs() + 1)
+        })
+    }
+}
+
+/// A panic while it was held left at worst an entry too many.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn unknown() -> Error {
+    let message = "The API key is not known, was revoked, or is past its end. Send one as \
+                   `Authorization: Bearer KEY`; `windrow keys` makes them.";
+    Error::new(StatusCode::UNAUTHORIZED, "invalid_api_key", message)
+}
+
+fn secret(headers: &HeaderMap) -> Result<Secret> {
+    let missing = || {
+        let message = "There is no API key. Send one as `Authorization: Bearer KEY`.";
+        Error::new(StatusCode::UNAUTHORIZED, "missing_api_key", message)
+    };
+    let value = headers.get(header::AUTHORIZATION).ok_or_else(missing)?;
+    let text = value.to_str().map_err(|_| unknown())?;
+    let (scheme, key) = text.split_once(' ').ok_or_else(missing)?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(missing());
+    }
+    Secret::given(key.trim()).ok_or_else(unknown)
+}
+
+/// The owner that an admin acts for.
+fn acts_for(headers: &HeaderMap, role: Role) -> Result<Option<Owner>> {
+    let Some(value) = headers.get(ACT_FOR) else { return Ok(None) };
+    if role != Role::Admin {
+        let message = "Only an admin may act for another owner.";
+        return Err(Error::new(StatusCode::FORBIDDEN, "admin_only", message).at("Windrow-Owner"));
+    }
+    let name =
+        value.to_str().map_err(|_| Error::invalid("Windrow-Owner", "It is not plain text."))?;
+    let owner = Owner::new(name).map_err(|bad| Error::invalid("Windrow-Owner", bad.to_string()))?;
+    Ok(Some(owner))
+}
+
+impl FromRequestParts<App> for Caller {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self> {
+        let key = app.guard.find(app, secret(&parts.headers)?.hash()).await?;
+        app.guard.check_rate(&key.owner)?;
+        app.guard.note_use(key.id);
+        let acts_for = acts_for(&parts.headers, key.role)?;
+        let address = parts.extensions.get::<ConnectInfo<SocketAddr>>();
+        Ok(Self {
+            everybody: key.role == Role::Admin && acts_for.is_none(),
+            owner: acts_for.unwrap_or_else(|| key.owner.clone()),
+            role: key.role,
+            key: key.id,
+            address: address.map(|ConnectInfo(address)| address.ip()),
+        })
+    }
+}

@@ -1,0 +1,208 @@
+//! Errors as callers see them: one shape, `{"error": {"message", "type", "param", "code"}}`, and one
+//! `match` from a store's [`Kind`] to a status.
+//!
+//! Holds throughout: what a caller did wrong is a 4xx that says what to do; what went wrong here is
+//! logged with its causes, and told without them. A permanent conflict is a 400, never a 409: official
+//! clients repeat a 409.
+
+use axum::Json;
+use axum::extract::rejection::{BytesRejection, JsonRejection, PathRejection, QueryRejection};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use windrow_store::Kind;
+
+/// What a handler gives.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A request that was not fulfilled.
+#[derive(Debug)]
+pub struct Error {
+    /// The HTTP status.
+    pub status: StatusCode,
+    /// The stable word that programs match on.
+    pub code: &'static str,
+    /// A sentence for people.
+    pub message: String,
+    /// The field or parameter that is wrong.
+    pub param: Option<String>,
+    /// When the same request may succeed.
+    pub retry_after_secs: Option<u64>,
+    /// What went wrong, for the log only.
+    cause: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    error: Told<'a>,
+}
+
+#[derive(Serialize)]
+struct Told<'a> {
+    message: &'a str,
+    r#type: &'static str,
+    param: Option<&'a str>,
+    code: &'static str,
+}
+
+impl Error {
+    /// An error with this status and code.
+    pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { status, code, message, param: None, retry_after_secs: None, cause: None }
+    }
+
+    /// A parameter that is wrong.
+    pub fn invalid(param: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_value", message).at(param)
+    }
+
+    /// There is no such thing, or it is somebody else's.
+    pub fn missing(what: &str, id: &str) -> Self {
+        // What was asked for may be anything; it is shown as far as an id is long.
+        let id: String = id.chars().take(80).collect();
+        Self::new(StatusCode::NOT_FOUND, "not_found", format!("There is no {what} {id:?}."))
+    }
+
+    /// Something here went wrong.
+    pub fn internal(cause: impl std::fmt::Display) -> Self {
+        let message = "Something went wrong here; the log has it under this request's id.";
+        let error = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", message);
+        Self { cause: Some(cause.to_string()), ..error }
+    }
+
+    /// Which field or parameter it is about.
+    #[must_use]
+    pub fn at(mut self, param: impl Into<String>) -> Self {
+        self.param = Some(param.into());
+        self
+    }
+
+    /// When to come again.
+    #[must_use]
+    pub fn after_secs(mut self, secs: u64) -> Self {
+        self.retry_after_secs = Some(secs);
+        self
+    }
+
+    /// The word of OpenAI's API for this kind of error.
+    fn kind(&self) -> &'static str {
+        match self.status {
+            StatusCode::UNAUTHORIZED => "authentication_error",
+            StatusCode::FORBIDDEN => "permission_error",
+            StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
+            status if status.is_server_error() => "server_error",
+            _ => "invalid_request_error",
+        }
+    }
+}
+
+impl From<windrow_store::Error> for Error {
+    fn from(error: windrow_store::Error) -> Self {
+        let causes = windrow_engine::causes(&error);
+        let made = match error.kind {
+            Kind::Missing => {
+                let what = format!("There is no such thing: {}.", error.subject);
+                Self::new(StatusCode::NOT_FOUND, "not_found", what)
+            }
+            Kind::Conflict => Self::new(StatusCode::BAD_REQUEST, "conflict", sentence(&causes)),
+            Kind::Refused => Self::new(StatusCode::BAD_REQUEST, "refused", sentence(&causes)),
+            Kind::Invalid => Self::new(StatusCode::BAD_REQUEST, "invalid_value", sentence(&causes)),
+            Kind::Limited => {
+                let what = "This owner has as many open batches as it may have; wait for one to end, \
+                            or cancel one.";
+                Self::new(StatusCode::TOO_MANY_REQUESTS, "open_batches_exceeded", what)
+            }
+            Kind::Busy | Kind::Contended | Kind::Unavailable => {
+                let what = "The database cannot be reached right now; try again in a moment.";
+                let busy = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", what);
+                Self { cause: Some(causes), ..busy.after_secs(1) }
+            }
+            Kind::LeaseLost | Kind::Corrupt => Self::internal(causes),
+        };
+        made
+    }
+}
+
+/// A cause as a sentence.
+fn sentence(causes: &str) -> String {
+    let mut letters = causes.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str().trim_end_matches('.'))
+}
+
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        if let Some(cause) = &self.cause {
+            tracing::error!(error = %cause, status = self.status.as_u16(), "request failed");
+        }
+        let told = Told {
+            message: &self.message,
+            r#type: self.kind(),
+            param: self.param.as_deref(),
+            code: self.code,
+        };
+        let mut response = (self.status, Json(Body { error: told })).into_response();
+        if let Some(secs) = self.retry_after_secs {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(secs));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            let scheme = HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+        }
+        response
+    }
+}
+
+impl From<JsonRejection> for Error {
+    fn from(rejection: JsonRejection) -> Self {
+        match rejection {
+            JsonRejection::MissingJsonContentType(_) => Self::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "unsupported_media_type",
+                "The body must be JSON, with `Content-Type: application/json`.",
+            ),
+            JsonRejection::BytesRejection(rejection) => rejection.into(),
+            other => {
+                let text = other.body_text();
+                let what = text.rsplit_once(": ").map_or(text.as_str(), |(_, what)| what);
+                Self::new(
+                    StatusCode::BAD_REQUEST,
+                    "invalid_json",
+                    format!("The body is not right: {what}."),
+                )
+            }
+        }
+    }
+}
+
+impl From<BytesRejection> for Error {
+    fn from(rejection: BytesRejection) -> Self {
+        match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => Self::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "body_too_large",
+                "The body is larger than this call takes.",
+            ),
+            _ => Self::new(StatusCode::BAD_REQUEST, "body_broken", "The body broke off."),
+        }
+    }
+}
+
+impl From<QueryRejection> for Error {
+    fn from(rejection: QueryRejection) -> Self {
+        let text = rejection.body_text();
+        let what = text.split_once(": ").map_or(text.as_str(), |(_, what)| what);
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            "invalid_query",
+            format!("The query is not right: {what}."),
+        )
+    }
+}
+
+impl From<PathRejection> for Error {
+    fn from(_: PathRejection) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", "There is nothing at this path.")
+    }
+}

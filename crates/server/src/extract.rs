@@ -1,0 +1,61 @@
+//! Extractors whose refusals have the API's own shape.
+
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::request::Parts;
+use serde::de::DeserializeOwned;
+
+use crate::error::Error;
+
+/// A JSON body.
+pub(crate) struct Json<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Error> {
+        let axum::Json(value) = axum::Json::from_request(request, state).await?;
+        Ok(Self(value))
+    }
+}
+
+/// A JSON body that may be left out.
+pub(crate) struct JsonOr<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for JsonOr<T> {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Error> {
+        let bytes = bytes::Bytes::from_request(request, state).await?;
+        if bytes.is_empty() {
+            return Ok(Self(T::default()));
+        }
+        let axum::Json(value) = axum::Json::from_bytes(&bytes)?;
+        Ok(Self(value))
+    }
+}
+
+/// The query string.
+pub(crate) struct Query<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Error> {
+        let axum::extract::Query(value) =
+            axum::extract::Query::from_request_parts(parts, state).await?;
+        Ok(Self(value))
+    }
+}
+
+/// The parameters in the path.
+pub(crate) struct Path<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Error> {
+        let axum::extract::Path(value) =
+            axum::extract::Path::from_request_parts(parts, state).await?;
+        Ok(Self(value))
+    }
+}

@@ -1,0 +1,24 @@
+//! The HTTP edge: OpenAI's files and batches, the jobs API, owners and keys.
+//!
+//! Holds throughout: what a caller may see is bound inside the query; every refusal has one shape;
+//! nothing that comes in is held whole in memory; no line chooses a host.
+//! Absent on purpose: which database, and where targets are: the binary picks both.
+
+#![warn(missing_docs)]
+
+mod act;
+mod app;
+pub mod auth;
+mod download;
+pub mod error;
+mod extract;
+mod openai;
+mod ops;
+pub mod options;
+mod patience;
+mod range;
+pub mod secret;
+mod serve;
+
+pub use app::{App, Inner, Parts, Routes, Unserved};
+pub use options::Options;

@@ -1,0 +1,173 @@
+//! `GET /v1/files/{id}/content`: the exact bytes of an upload, or an output; also while it grows.
+//!
+//! Holds throughout: a piece at a time is in memory; a slow reader holds no lock and no transaction.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use futures_util::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
+use windrow_domain::{BatchId, Ending, OutputKind, State as BatchState};
+use windrow_engine::output::{self, Patience, Source};
+use windrow_engine::storage;
+use windrow_store::ingest::{File, Output};
+use windrow_store::{Scope, Store};
+
+use super::files::{Found, find};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::download::{Download, pipe};
+use crate::error::{Error, Result};
+use crate::extract::Path;
+use crate::range::{Asked, read_range};
+
+/// Most bytes of results in memory while an output is made for one reader.
+const OUTPUT_BYTES_MAX: u64 = 4 << 20;
+/// Says that a batch still runs, so that there will be more.
+const INCOMPLETE: &str = "x-incomplete";
+
+pub(crate) async fn content(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response> {
+    let scope = caller.scope();
+    match find(&app, &scope, &id).await? {
+        Found::Stored(file) => stored(app, scope, *file, &headers).await,
+        Found::Growing { batch, kind, .. } => {
+            let bytes = made(&app, scope, batch.id, kind, None);
+            let mut response = Download::jsonl(&id).of(bytes);
+            response.headers_mut().insert(INCOMPLETE, HeaderValue::from_static("true"));
+            Ok(response)
+        }
+    }
+}
+
+async fn stored(app: App, scope: Scope, file: File, headers: &HeaderMap) -> Result<Response> {
+    let download = Download::jsonl(&file.name);
+    let range = match read_range(headers, file.bytes) {
+        Asked::Whole => 0..file.bytes,
+        Asked::Part(range) => range,
+        Asked::Beyond => return Ok(beyond(file.bytes)),
+    };
+    let bytes = match &file.output {
+        None => chunks(&app, scope, &file, range.clone()).await?,
+        Some(output) => {
+            let whole = range == (0..file.bytes);
+            match app.storage.read_range(&output.place, range.clone()).await {
+                Ok(pieces) => pieces.map_err(io::Error::other).boxed(),
+                // Another machine's folder, or tidied away: the database has it all.
+                Err(error) if error.kind == storage::Kind::Missing && whole => {
+                    return rebuilt(&app, scope, output, &download).await;
+                }
+                Err(error) => return Err(Error::internal(windrow_engine::causes(&error))),
+            }
+        }
+    };
+    Ok(download.part(bytes, range, file.bytes))
+}
+
+/// An output that is made again from the results.
+async fn rebuilt(app: &App, scope: Scope, of: &Output, download: &Download) -> Result<Response> {
+    let batch = app.store.batch(&scope, of.batch).await?;
+    let ending = match batch.state {
+        BatchState::Cancelled => Ending::Cancelled,
+        BatchState::Expired => Ending::Expired,
+        _ => Ending::Completed,
+    };
+    Ok(download.of(made(app, scope, of.batch, of.kind, Some(ending))))
+}
+
+type Pieces = BoxStream<'static, io::Result<Bytes>>;
+
+/// An output, made while it is read.
+fn made(
+    app: &App,
+    scope: Scope,
+    batch: BatchId,
+    kind: OutputKind,
+    ending: Option<Ending>,
+) -> Pieces {
+    let (store, clock) = (app.store.clone(), app.clock.clone());
+    pipe(move |mut sink| async move {
+        let source = Source {
+            store: &*store,
+            scope: &scope,
+            batch,
+            ending,
+            bytes_max: OUTPUT_BYTES_MAX,
+            patience: Patience::usual(clock),
+        };
+        let written = match kind {
+            OutputKind::Output => output::write(&source, &mut sink, &mut ()).await,
+            OutputKind::Errors => output::write(&source, &mut (), &mut sink).await,
+        };
+        written.map(drop).map_err(io::Error::other)
+    })
+}
+
+/// The bytes of an upload within a range, from the chunks that have them.
+async fn chunks(app: &App, scope: Scope, file: &File, range: Range<u64>) -> Result<Pieces> {
+    let sizes = app.store.chunk_sizes(&scope, file.id).await?;
+    let (store, id): (Arc<dyn Store>, _) = (app.store.clone(), file.id);
+    let scope = Arc::new(scope);
+    let wanted = cuts(&sizes, range);
+    let pieces = stream::iter(wanted).then(move |(no, cut)| {
+        let (store, scope) = (store.clone(), scope.clone());
+        async move {
+            let chunk = store.read_chunk(&scope, id, no).await.map_err(io::Error::other)?;
+            let cut = cut.start.min(chunk.len())..cut.end.min(chunk.len());
+            Ok(chunk.slice(cut))
+        }
+    });
+    Ok(pieces.boxed())
+}
+
+/// Which part of which chunk a range needs.
+fn cuts(sizes: &[u64], range: Range<u64>) -> Vec<(u32, Range<usize>)> {
+    let mut start = 0;
+    let mut cuts = Vec::new();
+    for (no, size) in (0..).zip(sizes) {
+        let end = start + size;
+        let (from, to) = (range.start.max(start), range.end.min(end));
+        if from < to {
+            let at = |place: u64| usize::try_from(place - start).unwrap_or(usize::MAX);
+            cuts.push((no, at(from)..at(to)));
+        }
+        start = end;
+    }
+    cuts
+}
+
+/// There is nothing in that range.
+fn beyond(bytes: u64) -> Response {
+    let error = Error::new(
+        StatusCode::RANGE_NOT_SATISFIABLE,
+        "range_not_satisfiable",
+        format!("The file has {bytes} bytes, and none of them in that range."),
+    );
+    let mut response = error.at("Range").into_response();
+    if let Ok(value) = HeaderValue::try_from(format!("bytes */{bytes}")) {
+        response.headers_mut().insert(header::CONTENT_RANGE, value);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_takes_what_it_needs_of_each_chunk() {
+        let sizes = [10, 0, 5, 7];
+        assert_eq!(cuts(&sizes, 0..22), [(0, 0..10), (2, 0..5), (3, 0..7)]);
+        assert_eq!(cuts(&sizes, 9..11), [(0, 9..10), (2, 0..1)]);
+        assert_eq!(cuts(&sizes, 15..16), [(3, 0..1)]);
+        assert_eq!(cuts(&sizes, 22..22), []);
+    }
+}

@@ -1,0 +1,132 @@
+//! `/v1/files`: lists, retrieves, deletes.
+
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use windrow_domain::{FileId, OutputKind};
+use windrow_store::batch::Batch;
+use windrow_store::inspect::{FilesQuery, PAGE_MAX};
+use windrow_store::{Kind, Scope};
+
+use super::ids;
+use super::list::List;
+use super::object::{FileObject, Outputs, growing_output};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::{Error, Result};
+use crate::extract::{Path, Query};
+
+/// Most files of one page.
+const LIMIT_MAX: u32 = 10_000;
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct ListQuery {
+    purpose: Option<String>,
+    limit: Option<u32>,
+    order: Option<Order>,
+    after: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Order {
+    Asc,
+    Desc,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Deleted {
+    id: String,
+    object: &'static str,
+    deleted: bool,
+}
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<ListQuery>,
+) -> Result<axum::Json<List<FileObject>>> {
+    let limit = super::limit(query.limit, LIMIT_MAX, LIMIT_MAX)?;
+    let mut page =
+        FilesQuery { purpose: query.purpose, limit: limit.min(PAGE_MAX), ..FilesQuery::default() };
+    let (scope, mut data, mut has_more) = (caller.own(), Vec::new(), true);
+    while has_more && data.len() < limit as usize {
+        page.limit = PAGE_MAX.min(limit - u32::try_from(data.len()).unwrap_or(limit));
+        let found = app.store.files(&scope, page.clone()).await?;
+        data.extend(found.rows.into_iter().map(FileObject::from));
+        has_more = found.next.is_some();
+        page.after = found.next;
+    }
+    Ok(axum::Json(List::new(data, has_more, |file| file.id.clone())))
+}
+
+pub(crate) async fn retrieve(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<axum::Json<FileObject>> {
+    let found = find(&app, &caller.scope(), &id).await?;
+    Ok(axum::Json(match found {
+        Found::Stored(file) => (*file).into(),
+        Found::Growing { batch, kind, id } => growing_output(&batch, id, output_name(&batch, kind)),
+    }))
+}
+
+pub(crate) async fn delete(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<axum::Json<Deleted>> {
+    let file = ids::read_file(&id)?;
+    match app.store.drop_file(&caller.scope(), file).await {
+        Ok(()) => Ok(axum::Json(Deleted { id: ids::file(file), object: "file", deleted: true })),
+        Err(error) if error.kind == Kind::Missing => Err(ids::no_file(&id)),
+        Err(error) if error.kind == Kind::Conflict => Err(Error::new(
+            axum::http::StatusCode::BAD_REQUEST,
+            "file_in_use",
+            "A batch that is not finished needs this file; wait for it, or cancel it.",
+        )),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A file that was asked for.
+pub(crate) enum Found {
+    /// It is complete.
+    Stored(Box<windrow_store::ingest::File>),
+    /// An output of a batch that still runs.
+    Growing { batch: Box<Batch>, kind: OutputKind, id: FileId },
+}
+
+/// The file with that id, or the output that it will be.
+pub(crate) async fn find(app: &App, scope: &Scope, text: &str) -> Result<Found> {
+    let id = ids::read_file(text)?;
+    let missing = match app.store.file(scope, id).await {
+        Ok(file) => return Ok(Found::Stored(Box::new(file))),
+        Err(error) if error.kind == Kind::Missing => ids::no_file(text),
+        Err(error) => return Err(error.into()),
+    };
+    let Some((batch, kind)) = id.source() else { return Err(missing) };
+    let batch = match app.store.batch(scope, batch).await {
+        Ok(batch) => batch,
+        Err(error) if error.kind == Kind::Missing => return Err(missing),
+        Err(error) => return Err(error.into()),
+    };
+    // One that is closed has its outputs as files; what is not there was deleted, or never was.
+    let outputs = Outputs::of(&batch);
+    let begun = match kind {
+        OutputKind::Output => outputs.output.is_some(),
+        OutputKind::Errors => outputs.errors.is_some(),
+    };
+    match begun && !batch.state.is_closed() {
+        true => Ok(Found::Growing { batch: Box::new(batch), kind, id }),
+        false => Err(missing),
+    }
+}
+
+fn output_name(batch: &Batch, kind: OutputKind) -> String {
+    let batch = ids::batch(batch.id);
+    match kind {
+        OutputKind::Output => format!("{batch}_output.jsonl"),
+        OutputKind::Errors => format!("{batch}_errors.jsonl"),
+    }
+}

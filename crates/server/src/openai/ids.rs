@@ -1,0 +1,64 @@
+//! Ids as OpenAI's API writes them: `file-…` and `batch_…` before the 32 digits of ours.
+
+use uuid::Uuid;
+use windrow_domain::{BatchId, FileId};
+
+use crate::error::{Error, Result};
+
+const FILE: &str = "file-";
+const BATCH: &str = "batch_";
+
+pub(crate) fn file(id: FileId) -> String {
+    format!("{FILE}{}", id.0.simple())
+}
+
+pub(crate) fn batch(id: BatchId) -> String {
+    format!("{BATCH}{}", id.0.simple())
+}
+
+/// A text that is no id names nothing.
+pub(crate) fn read_file(text: &str) -> Result<FileId> {
+    read(FILE, text).map(FileId).ok_or_else(|| no_file(text))
+}
+
+pub(crate) fn read_batch(text: &str) -> Result<BatchId> {
+    read(BATCH, text).map(BatchId).ok_or_else(|| no_batch(text))
+}
+
+pub(crate) fn no_file(text: &str) -> Error {
+    Error::missing("file", text)
+}
+
+pub(crate) fn no_batch(text: &str) -> Error {
+    Error::missing("batch", text)
+}
+
+/// Our own form of an id is read as well; nobody writes it with capital letters or braces.
+fn read(prefix: &str, text: &str) -> Option<Uuid> {
+    let digits = text.strip_prefix(prefix).unwrap_or(text);
+    let plain = digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b'-'));
+    Uuid::try_parse(digits).ok().filter(|_| plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_read_back_and_other_texts_name_nothing() {
+        let (file_id, batch_id) = (FileId::new(), BatchId::new());
+        assert_eq!(read_file(&file(file_id)).unwrap(), file_id);
+        assert_eq!(read_batch(&batch(batch_id)).unwrap(), batch_id);
+        assert_eq!(read_batch(&batch_id.to_string()).unwrap(), batch_id);
+        for bad in [
+            "",
+            "file-",
+            "file-xyz",
+            "../etc",
+            "batch_00",
+            "file-00000000000000000000000000000000z",
+        ] {
+            assert!(read_file(bad).is_err(), "{bad}");
+        }
+    }
+}
