@@ -259,8 +259,11 @@ pub async fn a_cursor_fits_only_its_own_query(world: &impl World) {
     let other = Some("other".to_owned());
     let query = BatchesQuery { job_type: other.clone(), after: after(0), ..batches(1) };
     assert_eq!(kind(store.batches(&ada, query).await), Kind::Invalid);
-    let query = FilesQuery { purpose: other.clone(), after: after(1), limit: 1 };
+    let one = FilesQuery { after: after(1), limit: 1, ..FilesQuery::default() };
+    let query = FilesQuery { purpose: other.clone(), ..one.clone() };
     assert_eq!(kind(store.files(&ada, query).await), Kind::Invalid);
+    let query = FilesQuery { ascending: true, ..one };
+    assert_eq!(kind(store.files(&ada, query).await), Kind::Invalid, "the other way round");
     let query = PendingQuery {
         batch: Some(BatchId::new()),
         after: after(2),

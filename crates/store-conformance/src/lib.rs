@@ -20,6 +20,7 @@ mod fixture;
 mod ingest;
 mod inspect;
 mod key;
+mod lists;
 mod member;
 mod model;
 mod order;
@@ -322,6 +323,12 @@ cases! {
         many_note_the_same_keys_at_once,
         keys_are_listed_newest_first,
         a_key_out_of_bounds_is_invalid,
+    }
+    lists {
+        files_are_listed_either_way_round,
+        a_list_of_files_begins_behind_a_file,
+        a_list_of_batches_begins_behind_a_batch,
+        a_list_begins_behind_nothing_unknown,
     }
     pages {
         pending_lines_say_where_they_are,

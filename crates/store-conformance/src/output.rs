@@ -173,7 +173,7 @@ pub async fn closing_again_replaces_the_outputs(world: &impl World) {
     assert_eq!(file, expected(world, id, &errors, Some(60)));
     let place = both(1)[0].place.clone();
     let gone = DroppedOutput { file: FileId::output_of(id), place };
-    assert_eq!(dropped(store).await, [gone.clone()]);
+    assert_eq!(dropped(store).await, std::slice::from_ref(&gone));
 
     // One dropped and forgotten, reaped; the other dropped and not forgotten.
     store.forget_outputs(&[gone]).await.unwrap();

@@ -6,7 +6,7 @@ use windrow_domain::FileId;
 use windrow_store::Scope;
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::ingest::{File, LineError};
-use windrow_store::inspect::{Binding, Cursor, FileLane, FilesQuery, Page};
+use windrow_store::inspect::{Binding, Cursor, FileLane, FilesQuery, Page, behind, check_after};
 
 use super::TimeKey;
 use crate::db::sql;
@@ -26,8 +26,17 @@ pub(super) async fn files(
 ) -> Result<Page<File>> {
     const VERB: &str = "list files";
     let limit = super::page_limit(VERB, query.limit)?;
-    let binding = Binding::new("files", scope, &query.purpose);
-    let after: Option<TimeKey> = Cursor::open(&binding, query.after.as_deref())?;
+    check_after(VERB, &query.after, &query.after_id)?;
+    let key = |file: &File| (file.created_at, file.id.0);
+    let binding = Binding::new("files", scope, &(&query.purpose, query.ascending));
+    let after: Option<TimeKey> = match query.after_id {
+        Some(id) => Some(key(&behind(VERB, file(store, scope, id).await)?)),
+        None => Cursor::open(&binding, query.after.as_deref())?,
+    };
+    let sql = match query.ascending {
+        true => sql!("inspect/files_ascending"),
+        false => sql!("inspect/files"),
+    };
     let params = [
         (&scope.owner() as _, Type::TEXT),
         (&query.purpose as _, Type::TEXT),
@@ -35,9 +44,9 @@ pub(super) async fn files(
         (&after.map(|key| key.1) as _, Type::UUID),
         (&(limit + 1) as _, Type::INT8),
     ];
-    let found = store.db.rows(VERB, &"files", sql!("inspect/files"), &params).await?;
+    let found = store.db.rows(VERB, &"files", sql, &params).await?;
     let files = found.iter().map(rows::file).collect::<Result<Vec<_>>>()?;
-    Ok(super::page(files, limit, &binding, |file| (file.created_at, file.id.0)))
+    Ok(super::page(files, limit, &binding, key))
 }
 
 pub(super) async fn errors(

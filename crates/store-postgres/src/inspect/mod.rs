@@ -18,7 +18,8 @@ use windrow_store::error::{Error, Kind, Result};
 use windrow_store::ingest::{File, LineError};
 use windrow_store::inspect::{
     Attempt, BatchAudit, BatchesQuery, Binding, Cursor, FileLane, FilesQuery, FinishedLine,
-    FinishedQuery, Inspect, LaneStatus, Page, PendingLine, PendingQuery, Tries, check_limit,
+    FinishedQuery, Inspect, LaneStatus, Page, PendingLine, PendingQuery, Tries, behind,
+    check_after, check_limit,
 };
 
 use crate::db::sql;
@@ -62,7 +63,12 @@ impl Inspect for PostgresStore {
         let limit = page_limit(VERB, query.limit)?;
         let filters = (&query.states, &query.job_type, query.from, query.to);
         let binding = Binding::new("batches", scope, &filters);
-        let after: Option<TimeKey> = Cursor::open(&binding, query.after.as_deref())?;
+        check_after(VERB, &query.after, &query.after_id)?;
+        let key = |batch: &Batch| (batch.created_at, batch.id.0);
+        let after: Option<TimeKey> = match query.after_id {
+            Some(id) => Some(key(&behind(VERB, self.batch(scope, id).await)?)),
+            None => Cursor::open(&binding, query.after.as_deref())?,
+        };
         let states: Option<Vec<&str>> = (!query.states.is_empty())
             .then(|| query.states.iter().map(|state| state.as_str()).collect());
         let params = [
@@ -77,7 +83,7 @@ impl Inspect for PostgresStore {
         ];
         let found = self.db.rows(VERB, &"batches", sql!("inspect/batches"), &params).await?;
         let batches = found.iter().map(rows::batch).collect::<Result<Vec<_>>>()?;
-        Ok(page(batches, limit, &binding, |batch| (batch.created_at, batch.id.0)))
+        Ok(page(batches, limit, &binding, key))
     }
 
     async fn lanes(&self, scope: &Scope, batch: BatchId) -> Result<Vec<LaneStatus>> {

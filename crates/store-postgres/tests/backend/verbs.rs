@@ -73,7 +73,10 @@ async fn ingest(store: &PostgresStore) {
     let error = LineError { code, line: Some(1), message, param: None };
     store.seal_file(id, Verdict::Invalid(vec![error])).await.unwrap();
     store.file(ALL, id).await.unwrap();
-    store.files(ALL, FilesQuery { limit: 5, ..FilesQuery::default() }).await.unwrap();
+    for ascending in [false, true] {
+        let query = FilesQuery { ascending, after_id: Some(id), limit: 5, ..FilesQuery::default() };
+        store.files(ALL, query).await.unwrap();
+    }
     assert_eq!(store.file_errors(ALL, id).await.unwrap().len(), 1);
     assert!(!store.read_chunk(ALL, id, 0).await.unwrap().is_empty());
     let failed = store.create_batch(new_batch(id)).await.unwrap();

@@ -5,7 +5,9 @@ use uuid::Uuid;
 use windrow_domain::BatchId;
 use windrow_domain::attempt::Class;
 use windrow_store::batch::Batch;
-use windrow_store::inspect::{Attempt, BatchesQuery, Binding, Cursor, LaneStatus, Page, Tries};
+use windrow_store::inspect::{
+    Attempt, BatchesQuery, Binding, Cursor, LaneStatus, Page, Tries, behind,
+};
 use windrow_store::{Result, Scope};
 
 use super::Where;
@@ -24,7 +26,11 @@ const COLUMNS: &str = "b.id, b.file_id, b.owner, b.endpoint, b.state, b.generati
 pub(super) fn page(tx: &Tx<'_>, scope: &Scope, query: &BatchesQuery) -> Result<Page<Batch>> {
     let filters = (&query.states, &query.job_type, query.from, query.to);
     let binding = Binding::new("batches", scope, &filters);
-    let after: Option<(i64, Uuid)> = Cursor::open(&binding, query.after.as_deref())?;
+    let key = |batch: &Batch| (batch.created_at.as_microsecond(), batch.id.0);
+    let after: Option<(i64, Uuid)> = match query.after_id {
+        Some(id) => Some(key(&behind("list batches", batch::find(tx, scope, id))?)),
+        None => Cursor::open(&binding, query.after.as_deref())?,
+    };
     let mut filter = Where::default();
     filter.maybe("owner = ?", scope.owner().map(str::to_owned));
     filter.maybe("job_type = ?", query.job_type.clone());
@@ -43,9 +49,7 @@ pub(super) fn page(tx: &Tx<'_>, scope: &Scope, query: &BatchesQuery) -> Result<P
         query.limit + 1
     );
     let rows = tx.all(&text, params_from_iter(filter.values), batch::read_batch)?;
-    Ok(super::page(rows, query.limit, &binding, |batch| {
-        (batch.created_at.as_microsecond(), batch.id.0)
-    }))
+    Ok(super::page(rows, query.limit, &binding, key))
 }
 
 pub(super) fn lanes(tx: &Tx<'_>, scope: &Scope, id: BatchId) -> Result<Vec<LaneStatus>> {

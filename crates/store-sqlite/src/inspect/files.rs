@@ -5,7 +5,7 @@ use rusqlite::{params, params_from_iter};
 use uuid::Uuid;
 use windrow_domain::FileId;
 use windrow_store::ingest::{File, LineError};
-use windrow_store::inspect::{Binding, Cursor, FileLane, FilesQuery, Page};
+use windrow_store::inspect::{Binding, Cursor, FileLane, FilesQuery, Page, behind};
 use windrow_store::{Kind, Result, Scope};
 
 use super::Where;
@@ -19,25 +19,32 @@ pub(super) fn one(tx: &Tx<'_>, scope: &Scope, file: FileId) -> Result<File> {
 }
 
 pub(super) fn page(tx: &Tx<'_>, scope: &Scope, query: &FilesQuery) -> Result<Page<File>> {
-    let binding = Binding::new("files", scope, &query.purpose);
-    let after: Option<(i64, Uuid)> = Cursor::open(&binding, query.after.as_deref())?;
+    let key = |file: &File| (file.created_at.as_microsecond(), file.id.0);
+    let binding = Binding::new("files", scope, &(&query.purpose, query.ascending));
+    let after: Option<(i64, Uuid)> = match query.after_id {
+        Some(id) => Some(key(&behind("list files", one(tx, scope, id))?)),
+        None => Cursor::open(&binding, query.after.as_deref())?,
+    };
+    let (order, beyond) = match query.ascending {
+        true => ("ASC", "(created_at, id) > (?, ?)"),
+        false => ("DESC", "(created_at, id) < (?, ?)"),
+    };
     let mut filter = Where::default();
     filter.maybe("owner = ?", scope.owner().map(str::to_owned));
     filter.maybe("purpose = ?", query.purpose.clone());
     if let Some((at, id)) = after {
-        filter.and("(created_at, id) < (?, ?)", vec![Box::new(at), Box::new(id.into_bytes())]);
+        filter.and(beyond, vec![Box::new(at), Box::new(id.into_bytes())]);
     }
     let text = format!(
         "SELECT /* inspect/files */ id, owner, name, purpose, state, lines, bytes, chunks, \
-         created_at, sealed_at, expires_at, place, batch_id, endpoint FROM files WHERE state IN ('sealed', 'invalid'){} \
-         ORDER BY created_at DESC, id DESC LIMIT {}",
+         created_at, sealed_at, expires_at, place, batch_id, endpoint FROM files \
+         WHERE state IN ('sealed', 'invalid'){} \
+         ORDER BY created_at {order}, id {order} LIMIT {}",
         filter.text,
         query.limit + 1
     );
     let rows = tx.all(&text, params_from_iter(filter.values), read_file)?;
-    Ok(super::page(rows, query.limit, &binding, |file| {
-        (file.created_at.as_microsecond(), file.id.0)
-    }))
+    Ok(super::page(rows, query.limit, &binding, key))
 }
 
 pub(super) fn errors(tx: &Tx<'_>, scope: &Scope, file: FileId) -> Result<Vec<LineError>> {

@@ -17,7 +17,8 @@ use windrow_store::batch::Batch;
 use windrow_store::ingest::{File, LineError};
 use windrow_store::inspect::{
     Attempt, BatchAudit, BatchesQuery, Binding, Cursor, FileLane, FilesQuery, FinishedLine,
-    FinishedQuery, Inspect, LaneStatus, Page, PendingLine, PendingQuery, Tries, check_limit,
+    FinishedQuery, Inspect, LaneStatus, Page, PendingLine, PendingQuery, Tries, check_after,
+    check_limit,
 };
 use windrow_store::{Result, Scope};
 
@@ -32,6 +33,7 @@ impl Inspect for SqliteStore {
 
     async fn files(&self, scope: &Scope, query: FilesQuery) -> Result<Page<File>> {
         check_limit("list files", query.limit)?;
+        check_after("list files", &query.after, &query.after_id)?;
         let scope = scope.clone();
         self.read("list files", "page", move |tx| files::page(tx, &scope, &query)).await
     }
@@ -65,6 +67,7 @@ impl Inspect for SqliteStore {
 
     async fn batches(&self, scope: &Scope, query: BatchesQuery) -> Result<Page<Batch>> {
         check_limit("list batches", query.limit)?;
+        check_after("list batches", &query.after, &query.after_id)?;
         let scope = scope.clone();
         self.read("list batches", "page", move |tx| batches::page(tx, &scope, &query)).await
     }

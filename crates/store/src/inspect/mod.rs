@@ -18,9 +18,10 @@ use serde::Serialize;
 use windrow_domain::attempt::{Class, Status};
 use windrow_domain::{BatchId, Counts, FileId, InstanceId, LaneNo, Owner, Phase, State, Target};
 
+use crate::Scope;
 use crate::batch::Batch;
+use crate::error::{self, Error, Kind, Result};
 use crate::ingest::{File, LineError};
-use crate::{Result, Scope, error};
 
 /// Most rows of one page.
 pub const PAGE_MAX: u32 = 1000;
@@ -31,6 +32,26 @@ pub const TRIES_LINES_MAX: usize = 1000;
 /// `Invalid` when a page would have no rows, or too many.
 pub fn check_limit(verb: &'static str, limit: u32) -> Result<()> {
     error::within(verb, "limit", limit.into(), PAGE_MAX.into())
+}
+
+/// `Invalid` when a list would begin behind a cursor and behind an object at once.
+pub fn check_after<T>(
+    verb: &'static str,
+    after: &Option<String>,
+    after_id: &Option<T>,
+) -> Result<()> {
+    if after.is_none() || after_id.is_none() {
+        return Ok(());
+    }
+    Err(Error::new(Kind::Invalid, verb, "after_id").because("after is given, too"))
+}
+
+/// What the object says that a list begins behind; `Invalid` when there is none for the caller.
+pub fn behind<T>(verb: &'static str, found: Result<T>) -> Result<T> {
+    found.map_err(|error| match error.kind {
+        Kind::Missing => Error::new(Kind::Invalid, verb, "after_id").because(error),
+        _ => error,
+    })
 }
 
 /// Rows, and how to ask for the next ones.
@@ -79,17 +100,23 @@ pub struct BatchesQuery {
     pub to: Option<Timestamp>,
     /// Where the last page ended.
     pub after: Option<String>,
+    /// Begins behind this batch, instead of `after`.
+    pub after_id: Option<BatchId>,
     /// Most rows, up to [`PAGE_MAX`].
     pub limit: u32,
 }
 
-/// Which files to list, newest first.
+/// Which files to list, newest first unless they are wanted the other way round.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilesQuery {
     /// Only for this purpose.
     pub purpose: Option<String>,
+    /// Oldest first.
+    pub ascending: bool,
     /// Where the last page ended.
     pub after: Option<String>,
+    /// Begins behind this file, instead of `after`.
+    pub after_id: Option<FileId>,
     /// Most rows, up to [`PAGE_MAX`].
     pub limit: u32,
 }
@@ -266,7 +293,8 @@ pub trait Inspect {
     /// A file that is complete. One that is open or dropped is `Missing`.
     async fn file(&self, scope: &Scope, file: FileId) -> Result<File>;
 
-    /// Complete files, newest first.
+    /// Complete files, newest first or oldest first. `Invalid` when `after_id` is no complete file of
+    /// the scope.
     async fn files(&self, scope: &Scope, query: FilesQuery) -> Result<Page<File>>;
 
     /// What is wrong with an invalid file, by line.
@@ -284,7 +312,7 @@ pub trait Inspect {
     /// A batch with its counts, in O(lanes).
     async fn batch(&self, scope: &Scope, batch: BatchId) -> Result<Batch>;
 
-    /// Batches, newest first.
+    /// Batches, newest first. `Invalid` when `after_id` is no batch of the scope.
     async fn batches(&self, scope: &Scope, query: BatchesQuery) -> Result<Page<Batch>>;
 
     /// The lanes of a batch, by number.
