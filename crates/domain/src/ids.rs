@@ -68,6 +68,10 @@ uuid_id!(
     InstanceId
 );
 uuid_id!(
+    /// Something that somebody did to a batch.
+    ActId
+);
+uuid_id!(
     /// A key that somebody shows to be let in. It names the key and is no secret.
     KeyId
 );

@@ -19,7 +19,7 @@ pub mod output;
 pub mod retry;
 
 pub use batch::{Ending, State};
-pub use ids::{BatchId, FileId, InstanceId, KeyId, LaneNo, LeaseId, Owner, Target};
+pub use ids::{ActId, BatchId, FileId, InstanceId, KeyId, LaneNo, LeaseId, Owner, Target};
 pub use key::Role;
 pub use lane::{Counts, Phase};
 pub use lease::{Held, Lease};

@@ -13,6 +13,7 @@
 #![expect(clippy::unwrap_used, reason = "a case that cannot go on has failed, and says where")]
 
 mod abandon;
+mod act;
 mod batch;
 mod claim;
 mod finalise;
@@ -148,6 +149,14 @@ cases! {
         an_owner_has_no_more_open_batches_than_it_may,
         a_repeated_creation_is_never_limited,
         the_bound_of_open_batches_holds_however_many_ask,
+    }
+    act {
+        acts_are_listed_oldest_first,
+        a_repeated_act_is_noted_once,
+        acts_of_another_owners_batch_are_missing,
+        the_newest_acts_are_read,
+        acts_go_with_their_batch,
+        an_act_out_of_bounds_is_invalid,
     }
     reprocess {
         lines_of_a_status_run_again,

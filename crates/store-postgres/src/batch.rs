@@ -8,6 +8,7 @@ use windrow_domain::attempt::{Class, Status};
 use windrow_domain::batch::{Event, apply};
 use windrow_domain::lines::TEXT_BYTES_MAX;
 use windrow_domain::{BatchId, LineSet, Phase};
+use windrow_store::act::NewAct;
 use windrow_store::batch::{
     Batch, Batches, METADATA_PAIRS_MAX, NewBatch, REPROCESS_LINES_MAX, Reprocess, Reprocessed,
     Select, put_back_error,
@@ -110,6 +111,22 @@ impl Batches for PostgresStore {
         }
         let because = format!("it is {} and not closed", row.get::<_, &str>("state"));
         Err(Error::new(Kind::Conflict, VERB, batch).because(because))
+    }
+
+    async fn add_act(&self, scope: &Scope, batch: BatchId, act: NewAct) -> Result<()> {
+        const VERB: &str = "add act to batch";
+        act.check(VERB)?;
+        let params = [
+            (&self.db.now() as _, Type::TIMESTAMPTZ),
+            (&batch.0 as _, Type::UUID),
+            (&scope.owner() as _, Type::TEXT),
+            (&act.id.0 as _, Type::UUID),
+            (&act.actor as _, Type::TEXT),
+            (&act.address as _, Type::TEXT),
+            (&act.action as _, Type::TEXT),
+        ];
+        let found = self.db.rows(VERB, &batch, sql!("batch/add_act"), &params).await?;
+        if found[0].get("found") { Ok(()) } else { Err(Error::new(Kind::Missing, VERB, batch)) }
     }
 }
 

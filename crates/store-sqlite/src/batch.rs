@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use rusqlite::{Row, params};
 use windrow_domain::batch::{Event, apply};
 use windrow_domain::{BatchId, FileId, State};
+use windrow_store::act::NewAct;
 use windrow_store::batch::{
     Batch, Batches, METADATA_PAIRS_MAX, NewBatch, REPROCESS_LINES_MAX, Reprocess, Reprocessed,
 };
@@ -64,6 +65,12 @@ impl Batches for SqliteStore {
     async fn delete_batch(&self, scope: &Scope, batch: BatchId) -> Result<()> {
         let scope = scope.clone();
         self.write("delete batch", batch, move |tx| delete(tx, &scope, batch)).await
+    }
+
+    async fn add_act(&self, scope: &Scope, batch: BatchId, act: NewAct) -> Result<()> {
+        act.check("add act to batch")?;
+        let scope = scope.clone();
+        self.write("add act to batch", batch, move |tx| add_act(tx, &scope, batch, &act)).await
     }
 }
 
@@ -227,6 +234,12 @@ fn delete(tx: &Tx<'_>, scope: &Scope, id: BatchId) -> Result<()> {
     }
     tx.run(sql!("batch/delete"), params![id.0.into_bytes(), tx.now])?;
     drop_outputs(tx, id)
+}
+
+fn add_act(tx: &Tx<'_>, scope: &Scope, id: BatchId, act: &NewAct) -> Result<()> {
+    let batch = find(tx, scope, id)?.id.0.into_bytes();
+    let done = params![batch, act.id.0.into_bytes(), tx.now, act.actor, act.address, act.action];
+    tx.run(sql!("batch/add_act"), done).map(|_| ())
 }
 
 /// Makes the outputs of a batch vanish.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use windrow_domain::attempt::Status;
 use windrow_domain::{BatchId, Counts, FileId, LineSet, Owner, State};
 
+use crate::act::NewAct;
 use crate::ingest::LineError;
 use crate::{Result, Scope, error};
 
@@ -178,4 +179,8 @@ pub trait Batches {
     /// Makes a closed batch vanish, and its outputs with it; its rows are reaped in chunks. `Conflict`
     /// when it is not closed.
     async fn delete_batch(&self, scope: &Scope, batch: BatchId) -> Result<()>;
+
+    /// Notes what somebody did to a batch, at the database's time. A repeat with the same id has no
+    /// effect.
+    async fn add_act(&self, scope: &Scope, batch: BatchId, act: NewAct) -> Result<()>;
 }

@@ -11,6 +11,7 @@
 
 #![warn(missing_docs)]
 
+pub mod act;
 pub mod batch;
 pub mod claim;
 pub mod error;

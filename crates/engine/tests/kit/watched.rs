@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::watch;
 use windrow_domain::{BatchId, FileId, InstanceId, KeyId, LeaseId, Target};
+use windrow_store::act::{Act, NewAct};
 use windrow_store::batch::{Batch, NewBatch, Reprocess, Reprocessed};
 use windrow_store::claim::{Extended, Waiting};
 use windrow_store::finalise::{Finalisation, NewOutput, Rows};
@@ -87,6 +88,7 @@ pass_on!(Batches {
     cancel_batch(scope: &Scope, batch: BatchId) -> Batch;
     reprocess(scope: &Scope, step: Reprocess) -> Reprocessed;
     delete_batch(scope: &Scope, batch: BatchId) -> ();
+    add_act(scope: &Scope, batch: BatchId, act: NewAct) -> ();
 });
 
 pass_on!(Claim {
@@ -130,6 +132,7 @@ pass_on!(Inspect {
     batch(scope: &Scope, batch: BatchId) -> Batch;
     batches(scope: &Scope, query: BatchesQuery) -> Page<Batch>;
     lanes(scope: &Scope, batch: BatchId) -> Vec<LaneStatus>;
+    acts(scope: &Scope, batch: BatchId) -> Vec<Act>;
     attempts(scope: &Scope, batch: BatchId, line: u64) -> Vec<Attempt>;
     tries(batch: BatchId, lines: &[u64]) -> Vec<Tries>;
     pending(scope: &Scope, query: PendingQuery) -> Page<PendingLine>;

@@ -20,6 +20,10 @@ BEGIN /* sweep/reap */
              ORDER BY line, generation, attempt LIMIT p_rows_max - rows);
         GET DIAGNOSTICS v_n = ROW_COUNT;
         rows := rows + v_n;
+        DELETE FROM windrow.acts WHERE batch_id = v_id AND id IN (
+            SELECT id FROM windrow.acts WHERE batch_id = v_id ORDER BY id LIMIT p_rows_max - rows);
+        GET DIAGNOSTICS v_n = ROW_COUNT;
+        rows := rows + v_n;
         more := true;
         IF rows < p_rows_max THEN
             DELETE FROM windrow.returned WHERE batch_id = v_id;

@@ -13,6 +13,7 @@ use uuid::Uuid;
 use windrow_domain::attempt::Class;
 use windrow_domain::{BatchId, FileId};
 use windrow_store::Scope;
+use windrow_store::act::{ACTS_MAX, Act};
 use windrow_store::batch::Batch;
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::ingest::{File, LineError};
@@ -99,6 +100,19 @@ impl Inspect for PostgresStore {
             })
         };
         found.iter().map(lane).collect()
+    }
+
+    async fn acts(&self, scope: &Scope, batch: BatchId) -> Result<Vec<Act>> {
+        self.batch(scope, batch).await?;
+        let params = [(&batch.0 as _, Type::UUID), (&i64::from(ACTS_MAX) as _, Type::INT8)];
+        let found = self.db.rows("list acts", &batch, sql!("inspect/acts"), &params).await?;
+        let act = |row: &tokio_postgres::Row| Act {
+            at: row.get("at"),
+            actor: row.get("actor"),
+            address: row.get("address"),
+            action: row.get("action"),
+        };
+        Ok(found.iter().rev().map(act).collect())
     }
 
     async fn attempts(&self, scope: &Scope, batch: BatchId, line: u64) -> Result<Vec<Attempt>> {

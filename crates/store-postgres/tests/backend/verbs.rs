@@ -2,7 +2,8 @@
 
 use jiff::SignedDuration;
 use windrow_domain::attempt::Status;
-use windrow_domain::{BatchId, FileId, InstanceId, KeyId, LineSet, OutputKind, Role};
+use windrow_domain::{ActId, BatchId, FileId, InstanceId, KeyId, LineSet, OutputKind, Role};
+use windrow_store::act::NewAct;
 use windrow_store::batch::{Reprocess, Select};
 use windrow_store::finalise::{NewOutput, Rows};
 use windrow_store::ingest::{LineError, Verdict};
@@ -149,6 +150,10 @@ async fn end(store: &PostgresStore, me: InstanceId, running: BatchId) {
     let right = store.take_finalisation(running, me, LEASE_MS).await.unwrap();
     let rows = Rows { completed: right.counts.completed, ..Rows::default() };
     let rows = Rows { failed: right.counts.failed, ..rows };
+    let (actor, action) = ("ada".to_owned(), "reprocess".to_owned());
+    let act = NewAct { id: ActId::new(), actor, address: None, action };
+    store.add_act(ALL, running, act).await.unwrap();
+    assert_eq!(store.acts(ALL, running).await.unwrap().len(), 1);
     let (kind, name) = (OutputKind::Output, "output.jsonl".to_owned());
     let place = format!("batches/{running}/1-output.jsonl");
     let output = NewOutput { kind, name, place, lines: right.counts.completed, bytes: 1 };

@@ -4,6 +4,7 @@ use rusqlite::{params, params_from_iter};
 use uuid::Uuid;
 use windrow_domain::BatchId;
 use windrow_domain::attempt::Class;
+use windrow_store::act::{ACTS_MAX, Act};
 use windrow_store::batch::Batch;
 use windrow_store::inspect::{
     Attempt, BatchesQuery, Binding, Cursor, LaneStatus, Page, Tries, behind,
@@ -62,6 +63,16 @@ pub(super) fn lanes(tx: &Tx<'_>, scope: &Scope, id: BatchId) -> Result<Vec<LaneS
             counts: row::counts(row, 3)?,
         })
     })
+}
+
+pub(super) fn acts(tx: &Tx<'_>, scope: &Scope, id: BatchId) -> Result<Vec<Act>> {
+    batch::find(tx, scope, id)?;
+    let mut acts = tx.all(sql!("inspect/acts"), params![id.0.into_bytes(), ACTS_MAX], |row| {
+        let (actor, address, action) = (row.get(1)?, row.get(2)?, row.get(3)?);
+        Ok(Act { at: row::time(row, 0)?, actor, address, action })
+    })?;
+    acts.reverse();
+    Ok(acts)
 }
 
 pub(super) fn attempts(tx: &Tx<'_>, scope: &Scope, id: BatchId, line: u64) -> Result<Vec<Attempt>> {

@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use rusqlite::ToSql;
 use windrow_domain::{BatchId, FileId};
+use windrow_store::act::Act;
 use windrow_store::batch::Batch;
 use windrow_store::ingest::{File, LineError};
 use windrow_store::inspect::{
@@ -75,6 +76,11 @@ impl Inspect for SqliteStore {
     async fn lanes(&self, scope: &Scope, id: BatchId) -> Result<Vec<LaneStatus>> {
         let scope = scope.clone();
         self.read("read lanes of batch", id, move |tx| batches::lanes(tx, &scope, id)).await
+    }
+
+    async fn acts(&self, scope: &Scope, id: BatchId) -> Result<Vec<Act>> {
+        let scope = scope.clone();
+        self.read("read acts of batch", id, move |tx| batches::acts(tx, &scope, id)).await
     }
 
     async fn attempts(&self, scope: &Scope, id: BatchId, line: u64) -> Result<Vec<Attempt>> {

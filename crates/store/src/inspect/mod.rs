@@ -19,6 +19,7 @@ use windrow_domain::attempt::{Class, Status};
 use windrow_domain::{BatchId, Counts, FileId, InstanceId, LaneNo, Owner, Phase, State, Target};
 
 use crate::Scope;
+use crate::act::Act;
 use crate::batch::Batch;
 use crate::error::{self, Error, Kind, Result};
 use crate::ingest::{File, LineError};
@@ -317,6 +318,9 @@ pub trait Inspect {
 
     /// The lanes of a batch, by number.
     async fn lanes(&self, scope: &Scope, batch: BatchId) -> Result<Vec<LaneStatus>>;
+
+    /// What was done to a batch, oldest first: the newest [`crate::act::ACTS_MAX`].
+    async fn acts(&self, scope: &Scope, batch: BatchId) -> Result<Vec<Act>>;
 
     /// The failed tries of a line (by its number in the file), oldest first.
     async fn attempts(&self, scope: &Scope, batch: BatchId, line: u64) -> Result<Vec<Attempt>>;

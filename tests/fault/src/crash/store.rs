@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use windrow::prelude::*;
+use windrow::store::act::{Act, NewAct};
 use windrow::store::batch::{Reprocess, Reprocessed};
 use windrow::store::claim::{Extended, Waiting};
 use windrow::store::finalise::{Finalisation, NewOutput, Rows};
@@ -103,6 +104,7 @@ pass_on!(Batches {
     cancel_batch(scope: &Scope, batch: BatchId) -> Batch;
     reprocess(scope: &Scope, step: Reprocess) -> Reprocessed;
     delete_batch(scope: &Scope, batch: BatchId) -> ();
+    add_act(scope: &Scope, batch: BatchId, act: NewAct) -> ();
 });
 
 pass_on!(Claim {
@@ -146,6 +148,7 @@ pass_on!(Inspect {
     batch(scope: &Scope, batch: BatchId) -> Batch;
     batches(scope: &Scope, query: BatchesQuery) -> Page<Batch>;
     lanes(scope: &Scope, batch: BatchId) -> Vec<LaneStatus>;
+    acts(scope: &Scope, batch: BatchId) -> Vec<Act>;
     attempts(scope: &Scope, batch: BatchId, line: u64) -> Vec<Attempt>;
     tries(batch: BatchId, lines: &[u64]) -> Vec<Tries>;
     pending(scope: &Scope, query: PendingQuery) -> Page<PendingLine>;

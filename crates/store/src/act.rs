@@ -1,0 +1,51 @@
+//! Acts: who did what to a batch, from which address, kept with it.
+//!
+//! Holds throughout: an act is a note and decides nothing; it goes with its batch.
+
+use jiff::Timestamp;
+use serde::Serialize;
+use windrow_domain::ActId;
+
+use crate::{Result, error};
+
+/// Most acts that are read of a batch: the newest.
+pub const ACTS_MAX: u32 = 1000;
+/// Longest name of who acted, and longest address, in bytes.
+pub const ACTOR_BYTES_MAX: usize = 256;
+/// Longest word for what was done, in bytes.
+pub const ACTION_BYTES_MAX: usize = 64;
+
+/// Something that somebody does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewAct {
+    /// Made by the caller, so that the call can be repeated.
+    pub id: ActId,
+    /// Who: an owner, a key, a program.
+    pub actor: String,
+    /// From where, as far as is known.
+    pub address: Option<String>,
+    /// What: `create`, `pause`, `resume`, `cancel`, `reprocess`, `delete`, `export`.
+    pub action: String,
+}
+
+impl NewAct {
+    /// `Invalid` when a text is too long, or holds what no database keeps.
+    pub fn check(&self, verb: &'static str) -> Result<()> {
+        error::text(verb, "actor", &self.actor, ACTOR_BYTES_MAX)?;
+        error::text(verb, "address", self.address.as_deref().unwrap_or(""), ACTOR_BYTES_MAX)?;
+        error::text(verb, "action", &self.action, ACTION_BYTES_MAX)
+    }
+}
+
+/// Something that somebody did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Act {
+    /// When.
+    pub at: Timestamp,
+    /// Who.
+    pub actor: String,
+    /// From where, as far as is known.
+    pub address: Option<String>,
+    /// What.
+    pub action: String,
+}
