@@ -172,6 +172,20 @@ pub async fn a_page_out_of_bounds_is_invalid(world: &impl World) {
     }
 }
 
+/// What is told about connections adds up, and whoever looks while nobody works finds nobody waiting.
+pub async fn gauges_add_up(world: &impl World) {
+    let store = world.store();
+    let before = store.gauges();
+    batch_of(store, "ada", 2).await;
+    let gauges = store.gauges();
+    assert!(gauges.connections_open <= gauges.connections_max, "{gauges:?}");
+    assert!(gauges.connections_idle <= gauges.connections_open, "{gauges:?}");
+    assert!(gauges.connections_open > 0, "{gauges:?}");
+    assert_eq!(gauges.waiting, 0, "{gauges:?}");
+    assert!(gauges.pool_waits + gauges.calls > before.pool_waits + before.calls, "{gauges:?}");
+    assert!(gauges.commits <= gauges.calls, "{gauges:?}");
+}
+
 /// The four lists, each asked for one row after a cursor.
 async fn ask_all(
     store: &impl Store,

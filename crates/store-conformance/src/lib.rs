@@ -309,6 +309,7 @@ cases! {
         new_batches_do_not_shift_the_pages,
         batches_are_filtered,
         files_are_listed_newest_first,
+        gauges_add_up,
         a_page_out_of_bounds_is_invalid,
         a_tampered_cursor_is_invalid,
         a_cursor_fits_only_its_own_query,

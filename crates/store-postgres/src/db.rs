@@ -7,13 +7,16 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::ops::Deref;
 use std::str::FromStr;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use futures_util::future::{join, join_all};
 use jiff::Timestamp;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Config, NoTls, Row};
+use windrow_store::Gauges;
 use windrow_store::error::{Error, Kind, Result};
 
 use crate::Options;
@@ -67,6 +70,14 @@ pub(crate) struct Db {
     pub(crate) options: Options,
     begin: String,
     begin_early: String,
+    waits: Arc<Waits>,
+}
+
+/// How calls waited for the pool.
+#[derive(Default)]
+struct Waits {
+    count: AtomicU64,
+    micros: AtomicU64,
 }
 
 impl Db {
@@ -97,7 +108,7 @@ impl Db {
             options.lock_ms_max, options.statement_ms_max, options.idle_ms_max
         );
         let begin_early = format!("{begin}; SET LOCAL synchronous_commit = off");
-        Ok(Self { pool, options, begin, begin_early })
+        Ok(Self { pool, options, begin, begin_early, waits: Arc::default() })
     }
 
     /// The given time, or none for the database's own.
@@ -110,12 +121,32 @@ impl Db {
         &self.begin
     }
 
+    #[expect(clippy::disallowed_methods, reason = "a gauge measures; nothing is decided by it")]
     pub(crate) async fn client(
         &self,
         verb: &'static str,
         subject: &(dyn Display + Sync),
     ) -> Result<Object> {
-        self.pool.get().await.map_err(|cause| from_pool(verb, subject, cause))
+        let began = Instant::now();
+        let client = self.pool.get().await;
+        let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.waits.count.fetch_add(1, Ordering::Relaxed);
+        self.waits.micros.fetch_add(micros, Ordering::Relaxed);
+        client.map_err(|cause| from_pool(verb, subject, cause))
+    }
+
+    /// How busy the pool is.
+    pub(crate) fn gauges(&self) -> Gauges {
+        let pool = self.pool.status();
+        Gauges {
+            connections_max: pool.max_size,
+            connections_open: pool.size,
+            connections_idle: pool.available.min(pool.size),
+            waiting: pool.waiting,
+            pool_waits: self.waits.count.load(Ordering::Relaxed),
+            pool_wait_micros: self.waits.micros.load(Ordering::Relaxed),
+            ..Gauges::default()
+        }
     }
 
     /// Runs one statement in its own transaction.

@@ -25,7 +25,7 @@ mod sweep;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
-use windrow_store::{Capabilities, Result, Store, Time};
+use windrow_store::{Capabilities, Gauges, Result, Store, Time};
 
 use db::Db;
 
@@ -93,5 +93,9 @@ impl PostgresStore {
 impl Store for PostgresStore {
     fn capabilities(&self) -> Capabilities {
         Capabilities { name: "postgres", writers: true, durable: true }
+    }
+
+    fn gauges(&self) -> Gauges {
+        self.db.gauges()
     }
 }

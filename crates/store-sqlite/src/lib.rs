@@ -32,7 +32,7 @@ mod writer;
 use std::fmt;
 use std::sync::atomic::Ordering;
 
-use windrow_store::{Capabilities, Result, Store};
+use windrow_store::{Capabilities, Gauges, Result, Store};
 
 pub use open::{Durability, Location, Options};
 
@@ -106,5 +106,21 @@ impl fmt::Debug for SqliteStore {
 impl Store for SqliteStore {
     fn capabilities(&self) -> Capabilities {
         Capabilities { name: "sqlite", writers: false, durable: self.readers.is_some() }
+    }
+
+    fn gauges(&self) -> Gauges {
+        let Stats { calls, commits } = self.stats();
+        let readers = self.readers.as_ref().map_or((0, 0), Readers::open_and_busy);
+        let open = 1 + readers.0;
+        let busy = readers.1 + usize::from(self.writer.tally.busy.load(Ordering::Relaxed));
+        Gauges {
+            connections_max: open,
+            connections_open: open,
+            connections_idle: open.saturating_sub(busy),
+            waiting: self.writer.waiting(),
+            calls,
+            commits,
+            ..Gauges::default()
+        }
     }
 }

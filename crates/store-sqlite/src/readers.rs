@@ -3,6 +3,7 @@
 //!
 //! Holds throughout: a read takes no lock that a turn would wait for, and can change nothing.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::Connection;
@@ -19,6 +20,8 @@ const QUEUE_CALLS_MAX: usize = 256;
 #[derive(Clone)]
 pub(crate) struct Readers {
     queue: mpsc::Sender<Box<dyn Job>>,
+    connections: usize,
+    busy: Arc<AtomicUsize>,
 }
 
 impl Readers {
@@ -26,12 +29,18 @@ impl Readers {
     pub(crate) fn start(conns: Vec<Connection>, time: &Time) -> std::io::Result<Self> {
         let (queue, jobs) = mpsc::channel(QUEUE_CALLS_MAX);
         let jobs = Arc::new(Mutex::new(jobs));
+        let (connections, busy) = (conns.len(), Arc::<AtomicUsize>::default());
         for conn in conns {
-            let (jobs, time) = (Arc::clone(&jobs), time.clone());
+            let (jobs, time, busy) = (Arc::clone(&jobs), time.clone(), Arc::clone(&busy));
             let thread = std::thread::Builder::new().name("windrow-reader".to_owned());
-            thread.spawn(move || work(&conn, &time, &jobs))?;
+            thread.spawn(move || work(&conn, &time, &jobs, &busy))?;
         }
-        Ok(Self { queue })
+        Ok(Self { queue, connections, busy })
+    }
+
+    /// How many connections there are, and how many of them are reading.
+    pub(crate) fn open_and_busy(&self) -> (usize, usize) {
+        (self.connections, self.busy.load(Ordering::Relaxed))
     }
 
     pub(crate) async fn call<T, F>(&self, verb: &'static str, subject: String, work: F) -> Result<T>
@@ -43,13 +52,19 @@ impl Readers {
     }
 }
 
-fn work(conn: &Connection, time: &Time, jobs: &Mutex<mpsc::Receiver<Box<dyn Job>>>) {
+fn work(
+    conn: &Connection,
+    time: &Time,
+    jobs: &Mutex<mpsc::Receiver<Box<dyn Job>>>,
+    busy: &AtomicUsize,
+) {
     // The lock is held while waiting: whoever has it takes the next call, the others queue for it.
     let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv();
     while let Some(mut job) = next() {
         if job.is_abandoned() {
             continue;
         }
+        busy.fetch_add(1, Ordering::Relaxed);
         let began = conn.execute_batch("BEGIN");
         if began.is_ok() {
             job.run(conn, time);
@@ -58,6 +73,7 @@ fn work(conn: &Connection, time: &Time, jobs: &Mutex<mpsc::Receiver<Box<dyn Job>
             // Nothing was written, so ending the snapshot cannot lose anything.
             let _ = conn.execute_batch("ROLLBACK");
         }
+        busy.fetch_sub(1, Ordering::Relaxed);
         job.answer(began.as_ref().err());
     }
 }

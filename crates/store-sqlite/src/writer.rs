@@ -8,7 +8,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rusqlite::{Connection, ffi};
@@ -34,6 +34,8 @@ const WAL_LOOK_COMMITS: u64 = 64;
 pub(crate) struct Tally {
     pub(crate) calls: AtomicU64,
     pub(crate) commits: AtomicU64,
+    /// A group is being written.
+    pub(crate) busy: AtomicBool,
 }
 
 /// A call on its way through a thread.
@@ -128,6 +130,11 @@ impl Writer {
         Ok(Self { queue, tally })
     }
 
+    /// Calls in the queue.
+    pub(crate) fn waiting(&self) -> usize {
+        self.queue.max_capacity() - self.queue.capacity()
+    }
+
     pub(crate) async fn call<T, F>(&self, verb: &'static str, subject: String, work: F) -> Result<T>
     where
         T: Send + 'static,
@@ -183,7 +190,9 @@ impl Line {
                 }
             }
             group.retain(|job| !job.is_abandoned());
+            self.tally.busy.store(true, Ordering::Relaxed);
             let failed = self.commit_together(&mut group).err();
+            self.tally.busy.store(false, Ordering::Relaxed);
             for job in group.drain(..) {
                 job.answer(failed.as_ref());
             }

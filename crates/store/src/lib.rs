@@ -36,6 +36,7 @@ pub use record::Record;
 pub use sweep::Sweep;
 pub use time::Time;
 
+use serde::Serialize;
 use windrow_domain::Owner;
 
 /// On whose behalf a call is made. Bound inside every query.
@@ -68,6 +69,27 @@ pub struct Capabilities {
     pub durable: bool,
 }
 
+/// How busy the way to the database is: numbers of this process and this moment, each for itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Gauges {
+    /// Most connections.
+    pub connections_max: usize,
+    /// Connections that are open.
+    pub connections_open: usize,
+    /// Open ones that nobody uses.
+    pub connections_idle: usize,
+    /// Calls that wait for a connection; on SQLite, for the one that writes.
+    pub waiting: usize,
+    /// Times that a call asked the pool for a connection, since the process began. None on SQLite.
+    pub pool_waits: u64,
+    /// How long those waited for it together, in microseconds.
+    pub pool_wait_micros: u64,
+    /// Calls of the one that writes, since the process began. None on PostgreSQL.
+    pub calls: u64,
+    /// Transactions that those calls took together.
+    pub commits: u64,
+}
+
 /// Everything the engine asks of a database.
 pub trait Store:
     Ingest
@@ -85,4 +107,7 @@ pub trait Store:
 {
     /// What this backend can do.
     fn capabilities(&self) -> Capabilities;
+
+    /// How busy it is. Cheap: it asks no database.
+    fn gauges(&self) -> Gauges;
 }

@@ -20,8 +20,8 @@ use windrow_store::member::{Member, NewMember};
 use windrow_store::record::{Reply, Turn};
 use windrow_store::sweep::{DroppedOutput, Lost, Pruned, Reaped, Retention};
 use windrow_store::{
-    Batches, Capabilities, Claim, Finalise, Ingest, Inspect, Keys, Members, Record, Result, Scope,
-    Store, Sweep,
+    Batches, Capabilities, Claim, Finalise, Gauges, Ingest, Inspect, Keys, Members, Record, Result,
+    Scope, Store, Sweep,
 };
 
 /// How a turn that claims is remembered.
@@ -159,5 +159,9 @@ impl Record for Watched {
 impl Store for Watched {
     fn capabilities(&self) -> Capabilities {
         self.inner.capabilities()
+    }
+
+    fn gauges(&self) -> Gauges {
+        self.inner.gauges()
     }
 }

@@ -22,7 +22,7 @@ use windrow::store::key::{Key, KeysQuery, NewKey};
 use windrow::store::member::{Member, NewMember};
 use windrow::store::record::{Fold, Reply};
 use windrow::store::sweep::{DroppedOutput, Lost, Pruned, Reaped, Retention};
-use windrow::store::{Capabilities, Result};
+use windrow::store::{Capabilities, Gauges, Result};
 
 use super::journal::{Entry, Journal};
 
@@ -190,5 +190,9 @@ impl Record for Crashing {
 impl Store for Crashing {
     fn capabilities(&self) -> Capabilities {
         self.inner.capabilities()
+    }
+
+    fn gauges(&self) -> Gauges {
+        self.inner.gauges()
     }
 }
