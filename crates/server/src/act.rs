@@ -1,6 +1,7 @@
 //! Acts: who did what with a batch, from which address.
 
-use windrow_domain::BatchId;
+use windrow_domain::{ActId, BatchId};
+use windrow_store::act::NewAct;
 
 use crate::app::App;
 use crate::auth::Caller;
@@ -23,5 +24,13 @@ impl Action {
 
 /// Keeps it with the batch. What was done is done: trouble with the note is only logged.
 pub(crate) async fn note(app: &App, caller: &Caller, batch: BatchId, action: Action) {
-    let _ = (app, caller, batch, action.as_str());
+    let act = NewAct {
+        id: ActId::new(),
+        actor: format!("{} ({})", caller.owner, caller.key),
+        address: caller.source_address(),
+        action: action.as_str().to_owned(),
+    };
+    if let Err(error) = app.store.add_act(&caller.scope(), batch, act).await {
+        tracing::warn!(batch.id = %batch, error = %windrow_engine::causes(&error), "act not kept");
+    }
 }

@@ -11,7 +11,7 @@ use crate::{Result, error};
 /// Most acts that are read of a batch: the newest.
 pub const ACTS_MAX: u32 = 1000;
 /// Longest name of who acted, and longest address, in bytes.
-pub const ACTOR_BYTES_MAX: usize = 256;
+pub const ACTOR_BYTES_MAX: usize = 512;
 /// Longest word for what was done, in bytes.
 pub const ACTION_BYTES_MAX: usize = 64;
 

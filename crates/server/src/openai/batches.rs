@@ -134,6 +134,7 @@ pub(crate) async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<axum::Json<List<BatchObject>>> {
     let page = BatchesQuery {
+        after_id: query.after.as_deref().map(ids::read_batch).transpose()?,
         limit: super::limit(query.limit, LIMIT_USUAL, LIMIT_MAX)?,
         ..BatchesQuery::default()
     };

@@ -46,15 +46,20 @@ pub(crate) async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<axum::Json<List<FileObject>>> {
     let limit = super::limit(query.limit, LIMIT_MAX, LIMIT_MAX)?;
-    let mut page =
-        FilesQuery { purpose: query.purpose, limit: limit.min(PAGE_MAX), ..FilesQuery::default() };
+    let mut page = FilesQuery {
+        purpose: query.purpose,
+        after_id: query.after.as_deref().map(ids::read_file).transpose()?,
+        ascending: query.order == Some(Order::Asc),
+        limit: limit.min(PAGE_MAX),
+        ..FilesQuery::default()
+    };
     let (scope, mut data, mut has_more) = (caller.own(), Vec::new(), true);
     while has_more && data.len() < limit as usize {
         page.limit = PAGE_MAX.min(limit - u32::try_from(data.len()).unwrap_or(limit));
         let found = app.store.files(&scope, page.clone()).await?;
         data.extend(found.rows.into_iter().map(FileObject::from));
         has_more = found.next.is_some();
-        page.after = found.next;
+        (page.after, page.after_id) = (found.next, None);
     }
     Ok(axum::Json(List::new(data, has_more, |file| file.id.clone())))
 }
