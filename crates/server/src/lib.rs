@@ -12,6 +12,7 @@ pub mod auth;
 mod download;
 pub mod error;
 mod extract;
+mod intake;
 mod openai;
 mod ops;
 pub mod options;

@@ -13,13 +13,13 @@ use windrow_store::inspect::BatchesQuery;
 use super::ids;
 use super::list::List;
 use super::object::BatchObject;
-use super::upload::ExpiresAfter;
 use super::validate::validate;
 use crate::act::{Action, note};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::{Error, Result};
 use crate::extract::{Json, Path, Query};
+use crate::intake::ExpiresAfter;
 
 const LIMIT_MAX: u32 = 100;
 const LIMIT_USUAL: u32 = 20;
@@ -53,7 +53,7 @@ pub(crate) async fn create(
     headers: HeaderMap,
     Json(create): Json<Create>,
 ) -> Result<axum::Json<BatchObject>> {
-    let window_secs = window(&create.completion_window)?;
+    let window_secs = window("completion_window", &create.completion_window)?;
     let metadata = create.metadata.unwrap_or_default();
     check_metadata(&metadata)?;
     if !create.endpoint.starts_with('/') {
@@ -151,11 +151,13 @@ fn found(batch: windrow_store::Result<Batch>, id: &str) -> Result<Batch> {
 }
 
 /// `24h`, or any other number of minutes, hours or days.
-fn window(text: &str) -> Result<u64> {
+pub(crate) fn window(param: &str, text: &str) -> Result<u64> {
     let wrong = || {
-        let message = "`completion_window` must be a number of minutes, hours or days, as `24h`, from \
-                       one minute to 30 days.";
-        Error::invalid("completion_window", message)
+        let message = format!(
+            "`{param}` must be a number of minutes, hours or days, as `24h`, from one minute to 30 \
+             days."
+        );
+        Error::invalid(param, message)
     };
     let unit = match text.chars().last() {
         Some('s') => 1,
@@ -187,7 +189,7 @@ fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<()> {
     }
 }
 
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>> {
+pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>> {
     let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
     let text =
         value.to_str().ok().filter(|text| (1..=IDEMPOTENCY_KEY_BYTES_MAX).contains(&text.len()));
@@ -207,12 +209,12 @@ mod tests {
     #[test]
     fn a_window_is_minutes_hours_or_days() {
         for (text, secs) in [("24h", 86_400), ("5m", 300), ("7d", 604_800), ("60s", 60)] {
-            assert_eq!(window(text).unwrap(), secs);
+            assert_eq!(window("w", text).unwrap(), secs);
         }
         for bad in
             ["", "h", "24", "0h", "31d", "-1h", "1.5h", "24hours", "1ü", "99999999999999999999d"]
         {
-            assert!(window(bad).is_err(), "{bad}");
+            assert!(window("w", bad).is_err(), "{bad}");
         }
     }
 }

@@ -1,13 +1,13 @@
 //! OpenAI's files and batches, as official clients speak them.
 
-mod batches;
+pub(crate) mod batches;
 mod content;
 mod files;
-mod ids;
+pub(crate) mod ids;
 mod list;
 mod object;
 mod upload;
-mod validate;
+pub(crate) mod validate;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
