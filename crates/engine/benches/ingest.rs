@@ -49,6 +49,7 @@ impl Ingest for Nowhere {
             chunks: 0,
             created_at: Timestamp::UNIX_EPOCH,
             sealed_at: None,
+            endpoint: None,
             expires_at: None,
             output: None,
         })

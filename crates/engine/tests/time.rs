@@ -179,12 +179,12 @@ async fn an_idle_engine_asks_the_store_at_most_twice_a_second() {
     const WINDOW_SECS: usize = 30;
     const WINDOWS: usize = 20;
     let world = World::new().await;
-    let store = Watched::new(world.store.clone());
+    let store = Watched::around(world.store.clone());
     let engine = world.engine_on(store.clone()).executor(async |_: Call| Tried::completed("1"));
     let watch = async {
         let mut asked = Vec::new();
         for _ in 0..WINDOW_SECS * WINDOWS {
-            asked.push(store.asked_any());
+            asked.push(store.around().asked_any());
             world.pass(Duration::from_secs(1)).await;
         }
         world.stop.give();

@@ -106,19 +106,19 @@ async fn a_sweeper_with_a_broken_storage_keeps_no_batch_from_being_closed() {
 #[tokio::test]
 async fn nothing_is_claimed_while_leases_are_renewed() {
     let world = World::new().await;
-    let store = Watched::new(world.store.clone());
+    let store = Watched::around(world.store.clone());
     let first = batch(&*world.store, 1).await;
     let gate = Gate::new();
     let engine = world.engine_on(store.clone()).executor(gate.clone() as Arc<dyn Executor>);
     let watch = async {
         world.until(first, |batch| batch.counts.leased == 1).await;
-        store.hold(Some("extend_leases"));
-        world.until_so("a renewal", || store.asked("extend_leases") == 1).await;
-        let (second, claims) = (batch(&*world.store, 2).await, store.asked(CLAIM));
+        store.around().hold(Some("extend_leases"));
+        world.until_so("a renewal", || store.around().asked("extend_leases") == 1).await;
+        let (second, claims) = (batch(&*world.store, 2).await, store.around().asked(CLAIM));
         // It looks for work once a second, and sees this.
         world.pass(Duration::from_secs(5)).await;
-        assert_eq!(store.asked(CLAIM), claims, "claims while a renewal is under way");
-        store.hold(None);
+        assert_eq!(store.around().asked(CLAIM), claims, "claims while a renewal is under way");
+        store.around().hold(None);
         gate.open.give();
         world.until(first, |batch| batch.state.is_closed()).await;
         world.closes(second).await;
@@ -191,7 +191,7 @@ async fn a_line_whose_upstream_is_never_there_ends_all_the_same() {
 #[tokio::test]
 async fn an_instance_that_joined_again_closes_under_its_new_id() {
     let world = World::new().await;
-    let store = Watched::new(world.store.clone());
+    let store = Watched::around(world.store.clone());
     let batch = batch(&*world.store, 2).await;
     let gate = Gate::new();
     let engine = world.engine_on(store.clone()).executor(gate.clone() as Arc<dyn Executor>);
@@ -199,12 +199,12 @@ async fn an_instance_that_joined_again_closes_under_its_new_id() {
         world.until(batch, |batch| batch.counts.leased == 2).await;
         let members = world.store.members().await.unwrap();
         world.store.tombstone(members[0].instance).await.unwrap();
-        world.until_so("a new id", || store.asked("register") == 2).await;
-        store.hold(Some("close_batch"));
+        world.until_so("a new id", || store.around().asked("register") == 2).await;
+        store.around().hold(Some("close_batch"));
         gate.open.give();
-        world.until_so("a closing", || store.asked("close_batch") == 1).await;
+        world.until_so("a closing", || store.around().asked("close_batch") == 1).await;
         assert_eq!(world.store.find_unclosed(10).await.unwrap(), [], "somebody alive has it");
-        store.hold(None);
+        store.around().hold(None);
         world.closes(batch).await;
     };
     let (report, ()) = tokio::join!(engine.run(), watch);

@@ -12,6 +12,7 @@
 #![warn(missing_docs)]
 
 pub mod act;
+pub mod around;
 pub mod batch;
 pub mod claim;
 pub mod error;

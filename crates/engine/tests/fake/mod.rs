@@ -144,6 +144,7 @@ impl Ingest for Fake {
                 chunks: u32::try_from(inner.chunks.len()).unwrap(),
                 created_at: Timestamp::UNIX_EPOCH,
                 sealed_at: Some(Timestamp::UNIX_EPOCH),
+                endpoint: None,
                 expires_at: None,
                 output: None,
             }

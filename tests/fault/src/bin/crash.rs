@@ -5,6 +5,7 @@
 use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use windrow::domain::control::slice;
 use windrow::domain::retry::Policy;
@@ -13,6 +14,7 @@ use windrow::engine::storage::Storage;
 use windrow::engine::{Engine, Options, Until};
 use windrow::prelude::*;
 use windrow::store::Kind;
+use windrow::store::around::Surrounded;
 use windrow_fault::crash::{Crashing, Cut, Entry, Journal, LINES, Side, script};
 use windrow_fault::{ground, input};
 
@@ -34,14 +36,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let folder = Path::new(folder);
     let journal = Arc::new(Journal::open(&folder.join("journal"))?);
     let store = ground::open(database).await?;
-    let store = Arc::new(Crashing::new(store, cut, journal.clone()));
-    run(store.clone(), folder, batch.parse()?, journal).await?;
-    println!("{}", store.calls());
+    let calls = Arc::new(AtomicU64::new(0));
+    let crashing = Crashing::new(cut, calls.clone(), journal.clone());
+    let store = Arc::new(Surrounded::new(store, crashing));
+    run(store, folder, batch.parse()?, journal).await?;
+    println!("{}", calls.load(Ordering::SeqCst));
     Ok(())
 }
 
 async fn run(
-    store: Arc<Crashing>,
+    store: Arc<dyn Store>,
     folder: &Path,
     batch: BatchId,
     journal: Arc<Journal>,

@@ -1,0 +1,176 @@
+//! A store with something around every call: a clock, a gate, a counter, an early end.
+//!
+//! Holds throughout: every verb is passed on as it came, and its reply comes back as it was.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use windrow_domain::{BatchId, FileId, InstanceId, KeyId, LeaseId, Target};
+
+use crate::act::{Act, NewAct};
+use crate::batch::{Batch, NewBatch, Reprocess, Reprocessed};
+use crate::claim::{Extended, Waiting};
+use crate::finalise::{Finalisation, NewOutput, Rows};
+use crate::ingest::{Chunk, File, LineError, NewFile, Verdict};
+use crate::inspect::{
+    Attempt, BatchAudit, BatchesQuery, FileLane, FilesQuery, FinishedLine, FinishedQuery,
+    LaneStatus, Page, PendingLine, PendingQuery, Tries,
+};
+use crate::key::{Key, KeysQuery, NewKey};
+use crate::member::{Member, NewMember};
+use crate::record::{Reply, Turn};
+use crate::sweep::{DroppedOutput, Lost, Pruned, Reaped, Retention};
+use crate::{
+    Batches, Capabilities, Claim, Finalise, Gauges, Ingest, Inspect, Keys, Kind, Members, Record,
+    Result, Scope, Store, Sweep,
+};
+
+/// What happens around every call.
+#[async_trait]
+pub trait Around: Send + Sync + 'static {
+    /// What is known of a call between its beginning and its end.
+    type Call: Send;
+
+    /// A call of this verb is about to be passed on, and is when this returns.
+    async fn begin(&self, verb: &'static str) -> Self::Call;
+
+    /// It has ended; with what went wrong, if it did.
+    fn end(&self, call: Self::Call, verb: &'static str, failed: Option<Kind>);
+
+    /// A turn, which says more than other calls do.
+    async fn turn(&self, inner: &dyn Store, turn: Turn) -> Result<Reply> {
+        let call = self.begin("turn").await;
+        let reply = inner.turn(turn).await;
+        self.end(call, "turn", failure(&reply));
+        reply
+    }
+}
+
+/// What went wrong with a call.
+pub fn failure<T>(reply: &Result<T>) -> Option<Kind> {
+    reply.as_ref().err().map(|error| error.kind)
+}
+
+/// The store.
+pub struct Surrounded<A> {
+    inner: Arc<dyn Store>,
+    around: A,
+}
+
+impl<A: Around> Surrounded<A> {
+    /// Passes on to `inner`.
+    pub fn new(inner: Arc<dyn Store>, around: A) -> Self {
+        Self { inner, around }
+    }
+
+    /// What is around it.
+    pub fn around(&self) -> &A {
+        &self.around
+    }
+}
+
+macro_rules! pass_on {
+    ($stage:ident { $($verb:ident($($name:ident: $kind:ty),*) -> $reply:ty;)* }) => {
+        #[async_trait]
+        impl<A: Around> $stage for Surrounded<A> {
+            $(async fn $verb(&self, $($name: $kind),*) -> Result<$reply> {
+                let call = self.around.begin(stringify!($verb)).await;
+                let reply = self.inner.$verb($($name),*).await;
+                self.around.end(call, stringify!($verb), failure(&reply));
+                reply
+            })*
+        }
+    };
+}
+
+pass_on!(Ingest {
+    open_file(file: NewFile) -> ();
+    add_lines(file: FileId, chunk: Chunk) -> ();
+    seal_file(file: FileId, verdict: Verdict) -> File;
+    drop_file(scope: &Scope, file: FileId) -> ();
+});
+
+pass_on!(Batches {
+    create_batch(batch: NewBatch) -> Batch;
+    pause_batch(scope: &Scope, batch: BatchId, reason: Option<String>) -> Batch;
+    resume_batch(scope: &Scope, batch: BatchId) -> Batch;
+    cancel_batch(scope: &Scope, batch: BatchId) -> Batch;
+    reprocess(scope: &Scope, step: Reprocess) -> Reprocessed;
+    delete_batch(scope: &Scope, batch: BatchId) -> ();
+    add_act(scope: &Scope, batch: BatchId, act: NewAct) -> ();
+});
+
+pass_on!(Claim {
+    waiting(only: Option<BatchId>, limit: u32) -> Vec<Waiting>;
+    extend_leases(instance: InstanceId, known: Vec<LeaseId>, lease_ms: u64) -> Extended;
+    release_leases(instance: InstanceId, leases: Vec<LeaseId>) -> u64;
+    set_limit(target: &Target, in_flight_max: Option<u32>) -> ();
+});
+
+pass_on!(Finalise {
+    take_finalisation(batch: BatchId, instance: InstanceId, lease_ms: u64) -> Finalisation;
+    close_batch(held: &Finalisation, rows: Rows, summary: &str, outputs: &[NewOutput]) -> Batch;
+    find_unclosed(limit: u32) -> Vec<BatchId>;
+});
+
+pass_on!(Members {
+    register(member: NewMember) -> ();
+    heartbeat(instance: InstanceId) -> ();
+    tombstone(instance: InstanceId) -> u64;
+    reap_members(stale_ms: u64, limit: u32) -> Vec<InstanceId>;
+    members() -> Vec<Member>;
+    take_duty(instance: InstanceId, duty: &str, lease_ms: u64) -> bool;
+});
+
+pass_on!(Sweep {
+    return_lost(limit: u32, crashes_max: u32) -> Lost;
+    expire_batches(limit: u32) -> Vec<BatchId>;
+    prune(retention: Retention, limit: u32) -> Pruned;
+    reap(rows_max: u32) -> Reaped;
+    find_dropped_outputs(limit: u32) -> Vec<DroppedOutput>;
+    forget_outputs(outputs: &[DroppedOutput]) -> ();
+});
+
+pass_on!(Inspect {
+    file(scope: &Scope, file: FileId) -> File;
+    files(scope: &Scope, query: FilesQuery) -> Page<File>;
+    file_errors(scope: &Scope, file: FileId) -> Vec<LineError>;
+    file_lanes(scope: &Scope, file: FileId) -> Vec<FileLane>;
+    chunk_sizes(scope: &Scope, file: FileId) -> Vec<u64>;
+    read_chunk(scope: &Scope, file: FileId, no: u32) -> Bytes;
+    batch(scope: &Scope, batch: BatchId) -> Batch;
+    batches(scope: &Scope, query: BatchesQuery) -> Page<Batch>;
+    lanes(scope: &Scope, batch: BatchId) -> Vec<LaneStatus>;
+    acts(scope: &Scope, batch: BatchId) -> Vec<Act>;
+    attempts(scope: &Scope, batch: BatchId, line: u64) -> Vec<Attempt>;
+    tries(batch: BatchId, lines: &[u64]) -> Vec<Tries>;
+    pending(scope: &Scope, query: PendingQuery) -> Page<PendingLine>;
+    finished(scope: &Scope, query: FinishedQuery) -> Page<FinishedLine>;
+    audit(batch: BatchId) -> BatchAudit;
+});
+
+pass_on!(Keys {
+    add_key(key: NewKey) -> Key;
+    find_key(hash: &[u8; 32]) -> Key;
+    touch_keys(keys: &[KeyId]) -> ();
+    revoke_key(scope: &Scope, key: KeyId) -> Key;
+    keys(scope: &Scope, query: KeysQuery) -> Page<Key>;
+});
+
+#[async_trait]
+impl<A: Around> Record for Surrounded<A> {
+    async fn turn(&self, turn: Turn) -> Result<Reply> {
+        self.around.turn(&*self.inner, turn).await
+    }
+}
+
+impl<A: Around> Store for Surrounded<A> {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn gauges(&self) -> Gauges {
+        self.inner.gauges()
+    }
+}
