@@ -6,17 +6,18 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use tokio::net::TcpListener;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinSet;
 use url::Url;
 use windrow::domain::Role;
 use windrow::engine::clock::Clock;
 use windrow::engine::signal::Stop;
 use windrow::engine::storage::Storage;
-use windrow::engine::{Builder, Engine, Report};
+use windrow::engine::{Builder, Engine, Event, Report};
 use windrow::prelude::*;
 use windrow::store::Kind;
 use windrow_server::secret::{Secret, Terms};
-use windrow_server::{App, Parts, Routes, Unserved};
+use windrow_server::{App, Metrics, Parts, Routes, Unserved};
 
 use crate::config::LogFormat;
 use crate::context::Context;
@@ -52,12 +53,13 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
     log::start(&context.config, args.log_format)?;
-    let store = context.open().await?;
+    let metrics = Metrics::new(Clock::machine());
+    let store = metrics.store(context.open().await?);
     let storage = Storage::open(&context.config.storage).with_context(outputs_told)?;
     let stop = Stop::new();
     let engine = match args.no_work {
         true => None,
-        false => Some(engine(context, &args, &store, &storage)?.build()),
+        false => Some(engine(context, &args, &metrics, &store, &storage)?.build()),
     };
     let app = App::new(Parts {
         store: store.clone(),
@@ -67,6 +69,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
         ingest: context.config.bounds.ingest.clone(),
         options: context.config.bounds.server.clone(),
         clock: Clock::machine(),
+        metrics: metrics.clone(),
     });
     let address = args.listen.unwrap_or(context.config.listen);
     let listener = TcpListener::bind(address).await.with_context(|| {
@@ -77,12 +80,22 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
     greet(context, &*store, &listener, args.no_work).await?;
 
     let handle = engine.as_ref().map(Engine::handle);
-    let mut tasks = JoinSet::new();
+    let (mut tasks, mut watchers) = (JoinSet::new(), JoinSet::new());
     let server_stop = stop.clone();
     tasks.spawn(async move {
         app.serve(listener, server_stop).await.map(|()| None::<Report>).context("the server ended")
     });
     if let Some(engine) = engine {
+        let mut events = engine.handle().subscribe();
+        watchers.spawn(async move {
+            loop {
+                match events.recv().await {
+                    Ok(Event::Closed { batch }) => metrics.closed(&batch),
+                    Ok(Event::OutputFailed { .. }) | Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return,
+                }
+            }
+        });
         tasks.spawn(async move { Ok(Some(engine.run().await?)) });
     }
     let report = wait(&mut tasks, &mut signals, || {
@@ -129,12 +142,13 @@ async fn wait(
 fn engine(
     context: &Context,
     args: &Args,
+    metrics: &Metrics,
     store: &Arc<dyn Store>,
     storage: &Storage,
 ) -> anyhow::Result<Builder> {
     let executor = args.upstream.executor_for_all(context, args.to.as_ref())?;
     Ok(Engine::builder(store.clone())
-        .executor(executor)
+        .executor(metrics.executor(executor))
         .storage(storage.clone())
         .options(context.config.bounds.engine.clone())
         .service("windrow serve"))

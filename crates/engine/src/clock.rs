@@ -53,11 +53,15 @@ impl Clock {
 
     /// Milliseconds since the clock was made; never goes back.
     pub fn millis(&self) -> u64 {
-        let since = match &self.0 {
+        u64::try_from(self.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Time since the clock was made; never goes back.
+    pub fn elapsed(&self) -> Duration {
+        match &self.0 {
             Kind::Machine(start) => start.elapsed(),
             Kind::Manual { start, now } => now.borrow().saturating_sub(*start),
-        };
-        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        }
     }
 
     /// Waits until that much time has passed.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::http::{Method, StatusCode, Uri};
+use axum::middleware;
 use axum::routing::get;
 use tokio::sync::Semaphore;
 use windrow_domain::Target;
@@ -15,7 +16,9 @@ use windrow_store::Store;
 
 use crate::auth::Guard;
 use crate::error::Error;
+use crate::metrics::{self, Metrics};
 use crate::options::Options;
+use crate::trace::trace;
 use crate::{openai, ops};
 
 /// Which targets there are, and what may be asked of them. Says nothing about where they are.
@@ -49,6 +52,8 @@ pub struct Parts {
     pub options: Options,
     /// The time.
     pub clock: Clock,
+    /// Where numbers are kept; the store and the executor should be counted by it, too.
+    pub metrics: Metrics,
 }
 
 /// What every handler is given. Cheap to clone.
@@ -64,6 +69,7 @@ pub struct Inner {
     pub(crate) ingest: ingest::Options,
     pub(crate) options: Options,
     pub(crate) clock: Clock,
+    pub(crate) metrics: Metrics,
     pub(crate) guard: Guard,
     pub(crate) uploads: Arc<Semaphore>,
 }
@@ -79,7 +85,7 @@ impl std::ops::Deref for App {
 impl App {
     /// Puts the parts together.
     pub fn new(parts: Parts) -> Self {
-        let Parts { store, storage, routes, engine, ingest, options, clock } = parts;
+        let Parts { store, storage, routes, engine, ingest, options, clock, metrics } = parts;
         Self(Arc::new(Inner {
             guard: Guard::new(&options),
             uploads: Arc::new(Semaphore::new(options.uploads_max)),
@@ -90,6 +96,7 @@ impl App {
             ingest,
             options,
             clock,
+            metrics,
         }))
     }
 
@@ -99,8 +106,10 @@ impl App {
             .nest("/v1", openai::routes(&self.options))
             .route("/healthz", get(ops::healthz))
             .route("/readyz", get(ops::readyz))
+            .route("/metrics", get(metrics::metrics))
             .fallback(nothing_here)
             .method_not_allowed_fallback(wrong_method)
+            .layer(middleware::from_fn_with_state(self.clone(), trace))
             .with_state(self.clone())
     }
 

@@ -178,8 +178,10 @@ pub(crate) async fn take_in(
         ingest::Options { file_bytes_max: app.options.upload_bytes_max, ..app.ingest.clone() };
     let patience = Patience::new(app.clock.clone(), &app.options);
     let reader = StreamReader::new(patience.watch(bytes));
+    let began = app.clock.elapsed();
     let ingested = ingest_by(&app.clock, &*app.store, reader, file, options).await;
     let ingested = ingested.map_err(refused)?;
+    app.metrics.ingested(app.clock.elapsed().saturating_sub(began));
     let file = &ingested.file;
     tracing::info!(
         file.id = %file.id, owner = %caller.owner, bytes = file.bytes, lines = file.lines,

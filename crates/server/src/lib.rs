@@ -13,6 +13,7 @@ mod download;
 pub mod error;
 mod extract;
 mod intake;
+pub mod metrics;
 mod openai;
 mod ops;
 pub mod options;
@@ -20,6 +21,8 @@ mod patience;
 mod range;
 pub mod secret;
 mod serve;
+mod trace;
 
 pub use app::{App, Inner, Parts, Routes, Unserved};
+pub use metrics::Metrics;
 pub use options::Options;

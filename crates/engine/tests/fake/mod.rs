@@ -135,10 +135,7 @@ impl Ingest for Fake {
                 owner: file.owner,
                 name: file.name,
                 purpose: file.purpose,
-                state: match verdict {
-                    Verdict::Valid => FileState::Sealed,
-                    Verdict::Invalid(_) => FileState::Invalid,
-                },
+                state: verdict.columns().0,
                 lines: requests.map(|(_, count)| count).sum(),
                 bytes: inner.chunks.iter().flatten().map(|line| line.raw.len() as u64).sum(),
                 chunks: u32::try_from(inner.chunks.len()).unwrap(),

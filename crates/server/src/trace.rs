@@ -1,0 +1,49 @@
+//! Every request has an id and a line in the log: who asked for what, and how it went.
+//!
+//! Holds throughout: neither bodies nor keys nor queries are logged.
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderName, HeaderValue};
+use axum::middleware::Next;
+use axum::response::Response;
+use tracing::Instrument as _;
+use uuid::Uuid;
+
+use crate::app::App;
+
+/// The header with the id of a request, given or made, and given back.
+static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Longest id that is taken over.
+const ID_BYTES_MAX: usize = 128;
+
+pub(crate) async fn trace(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let id = request_id(&request);
+    request.headers_mut().insert(REQUEST_ID.clone(), id.clone());
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
+    let route = route.unwrap_or_else(|| "none".to_owned());
+    let began = app.clock.elapsed();
+    let shown = id.to_str().unwrap_or_default().to_owned();
+    let span = tracing::info_span!("request", id = %shown, %method, route);
+    let mut response = next.run(request).instrument(span.clone()).await;
+    let took = app.clock.elapsed().saturating_sub(began);
+    let status = response.status().as_u16();
+    app.metrics.answered(method.as_str(), &route, status, took);
+    span.in_scope(|| tracing::info!(status, elapsed_ms = took.as_millis(), "answered"));
+    response.headers_mut().insert(REQUEST_ID.clone(), id);
+    response
+}
+
+/// The caller's own id when it is plain, else a new one.
+fn request_id(request: &Request) -> HeaderValue {
+    let plain = |value: &&HeaderValue| {
+        let bytes = value.as_bytes();
+        let fits = (1..=ID_BYTES_MAX).contains(&bytes.len());
+        fits && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(byte))
+    };
+    let given = request.headers().get(&REQUEST_ID).filter(plain).cloned();
+    given.unwrap_or_else(|| {
+        let made = format!("req_{}", Uuid::now_v7().simple());
+        HeaderValue::try_from(made).expect("digits are plain")
+    })
+}
