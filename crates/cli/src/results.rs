@@ -41,6 +41,9 @@ pub(crate) struct ExportArgs {
     /// Only lines with these outcomes: completed, failed, not_found, skipped
     #[arg(long, value_name = "STATUS", value_delimiter = ',', value_parser = retry::status)]
     status: Vec<Status>,
+    /// Puts an apostrophe before texts that a spreadsheet would take for a formula (csv, xlsx)
+    #[arg(long)]
+    defuse: bool,
     /// Where to; `-` is standard output
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
@@ -50,6 +53,7 @@ pub(crate) struct ExportArgs {
 enum FormatArg {
     Jsonl,
     Csv,
+    Xlsx,
 }
 
 fn column(text: &str) -> Result<Column, String> {
@@ -80,10 +84,11 @@ pub(crate) async fn export(context: &Context, args: ExportArgs) -> anyhow::Resul
     place.check()?;
     let store = context.open_existing().await?;
     let batch = pick::batch(context, &*store, &args.batch).await?;
-    let mut export = Export { statuses: args.status, ..Export::default() };
+    let mut export = Export { statuses: args.status, defuse: args.defuse, ..Export::default() };
     export.format = match args.format {
         FormatArg::Jsonl => Format::Jsonl,
         FormatArg::Csv => Format::Csv,
+        FormatArg::Xlsx => Format::Xlsx,
     };
     if !args.columns.is_empty() {
         export.columns = args.columns;

@@ -55,6 +55,11 @@ async fn an_export_has_the_columns_and_lines_that_were_asked_for() {
     assert_eq!(failed.code, 0, "{failed:?}");
     assert_eq!(ids(&desk.read("f.jsonl")), ids_of([3]));
 
+    let book = desk.windrow(&["export", "last", "--format", "xlsx", "--out", "f.xlsx"]).await;
+    assert_eq!(book.code, 0, "{book:?}");
+    let bytes = std::fs::read(desk.path("f.xlsx")).unwrap();
+    assert!(bytes.starts_with(b"PK\x03\x04"), "a workbook is a zip file");
+
     let said = desk.windrow(&["export", "last", "--columns", "line,colour"]).await;
     assert_eq!(said.code, 2, "{said:?}");
     assert!(said.err.contains("colour") && said.err.contains("custom_id"), "{said:?}");

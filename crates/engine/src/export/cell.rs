@@ -2,12 +2,49 @@
 
 use std::borrow::Cow;
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 use windrow_domain::Target;
 use windrow_store::inspect::FinishedLine;
 
 use super::Column;
 use crate::output::put_body;
+
+/// What spreadsheets take for the beginning of a formula, some of them also in its wide form, or
+/// drop before they look for one.
+const FUSES: [&str; 11] = ["=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠"];
+/// What stands before such a text, so that it is none.
+const QUOTE: &str = "'";
+/// Beyond this, not every whole number is one that spreadsheets can hold.
+const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// What a cell of a workbook holds.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Cell<'a> {
+    Empty,
+    Number(f64),
+    Text(Cow<'a, str>),
+}
+
+fn is_fuse(text: &[u8]) -> bool {
+    FUSES.iter().any(|fuse| text.starts_with(fuse.as_bytes()))
+}
+
+fn is_number(body: &[u8]) -> bool {
+    // Most bodies are objects; only what may be a number is read as one.
+    body.first().is_some_and(|first| matches!(first, b'-' | b'0'..=b'9'))
+        && serde_json::from_slice::<Number>(body).is_ok()
+}
+
+fn read_number(body: &[u8]) -> Option<f64> {
+    is_number(body).then(|| serde_json::from_slice(body).ok()).flatten().as_ref().and_then(exact)
+}
+
+/// The number, when nothing of it is lost in a spreadsheet.
+fn exact(number: &Number) -> Option<f64> {
+    number
+        .as_f64()
+        .filter(|value| value.is_finite() && (number.is_f64() || value.abs() < WHOLE_MAX))
+}
 
 /// A finished line, with its answer parsed when parts of it are wanted.
 pub(super) struct Row<'a> {
@@ -28,15 +65,40 @@ impl<'a> Row<'a> {
     }
 
     /// The cell of a CSV: text as it is, other JSON as JSON, nothing for null.
-    pub(super) fn text(&self, column: &Column) -> Cow<'_, [u8]> {
-        match (column, &self.line.result.response) {
-            (Column::Response, Some(body)) => Cow::Borrowed(body),
-            (Column::Response, None) => Cow::Borrowed(b""),
+    pub(super) fn text(&self, column: &Column, defuse: bool) -> Cow<'_, [u8]> {
+        let text = match (column, &self.line.result.response) {
+            (Column::Response, Some(body)) if is_number(body) => return Cow::Borrowed(body),
+            (Column::Response, Some(body)) => Cow::Borrowed(&**body),
+            (Column::Response, None) => Cow::Borrowed(&b""[..]),
             _ => match self.value(column) {
-                Value::Null => Cow::Borrowed(b""),
+                Value::Null => Cow::Borrowed(&b""[..]),
                 Value::String(text) => Cow::Owned(text.into_bytes()),
-                other => Cow::Owned(other.to_string().into_bytes()),
+                other => return Cow::Owned(other.to_string().into_bytes()),
             },
+        };
+        match defuse && is_fuse(&text) {
+            true => Cow::Owned([QUOTE.as_bytes(), &text].concat()),
+            false => text,
+        }
+    }
+
+    /// The cell of a workbook: the same, with numbers as numbers.
+    pub(super) fn cell(&self, column: &Column, defuse: bool) -> Cell<'_> {
+        let number = match (column, &self.line.result.response) {
+            (Column::Response, Some(body)) => read_number(body),
+            (Column::Response, None) => None,
+            _ => match self.value(column) {
+                Value::Number(number) => exact(&number),
+                _ => None,
+            },
+        };
+        if let Some(number) = number {
+            return Cell::Number(number);
+        }
+        match self.text(column, defuse) {
+            text if text.is_empty() => Cell::Empty,
+            Cow::Borrowed(text) => Cell::Text(String::from_utf8_lossy(text)),
+            Cow::Owned(text) => Cell::Text(String::from_utf8_lossy(&text).into_owned().into()),
         }
     }
 

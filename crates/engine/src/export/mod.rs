@@ -1,17 +1,19 @@
-//! Export: finished lines as a table, JSONL or CSV, straight from the database.
+//! Export: finished lines as a table, JSONL, CSV or a workbook, straight from the database.
 //!
 //! Holds throughout: lines come in input order, paged by key in short reads, so an export of a
-//! running batch disturbs nobody and memory does not grow with it; columns are an allow-list.
-//! Absent on purpose: defusing cells that a spreadsheet would take for a formula. A cell holds what
-//! the target answered, byte by byte; docs/export.md says how to open it safely.
+//! running batch disturbs nobody and memory does not grow with it; columns are an allow-list; a text
+//! that a spreadsheet would take for a formula is escaped where that was asked for, and nowhere else.
 
 mod cell;
 mod column;
+mod xlsx;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use windrow_domain::attempt::Status;
@@ -21,9 +23,12 @@ use windrow_store::{Scope, Store};
 
 use cell::Row;
 pub use column::{Column, UnknownColumn};
+use xlsx::Book;
 
 /// Most bytes of results in memory.
 const PAGE_BYTES_MAX: u64 = 8 << 20;
+/// Bytes of a finished workbook that are read at once.
+const PIECE_BYTES: usize = 256 << 10;
 
 /// How rows are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +38,8 @@ pub enum Format {
     Jsonl,
     /// A header and comma-separated values (RFC 4180, lines end with LF).
     Csv,
+    /// A workbook (Office Open XML). It is made on disk before its first byte is written.
+    Xlsx,
 }
 
 /// Which lines and columns to export, and how.
@@ -44,11 +51,15 @@ pub struct Export {
     pub columns: Vec<Column>,
     /// Only lines with one of these outcomes; empty for all.
     pub statuses: Vec<Status>,
+    /// Whether cells of CSV and workbooks that a spreadsheet would take for a formula get an
+    /// apostrophe before them. Numbers stay as they are.
+    pub defuse: bool,
 }
 
 impl Default for Export {
     fn default() -> Self {
-        Self { format: Format::default(), columns: Column::USUAL.to_vec(), statuses: Vec::new() }
+        let columns = Column::USUAL.to_vec();
+        Self { format: Format::default(), columns, statuses: Vec::new(), defuse: false }
     }
 }
 
@@ -74,20 +85,42 @@ impl Export {
     ) -> Result<u64, Error> {
         let lanes = store.lanes(scope, batch).await?;
         let targets = lanes.into_iter().map(|lane| (lane.lane, lane.target)).collect();
-        let mut query = FinishedQuery {
+        match self.format {
+            Format::Jsonl | Format::Csv => {
+                self.write_text(store, scope, batch, &targets, out).await
+            }
+            Format::Xlsx => self.write_book(store, scope, batch, targets, out).await,
+        }
+    }
+
+    fn query(&self, batch: BatchId) -> FinishedQuery {
+        FinishedQuery {
             batch: Some(batch),
             statuses: self.statuses.clone(),
             bodies: self.columns.iter().any(Column::is_of_response),
             limit: PAGE_MAX,
             bytes_max: Some(PAGE_BYTES_MAX),
             ..FinishedQuery::default()
-        };
-        let (mut rows, mut text) = (0, self.header()?);
+        }
+    }
+
+    async fn write_text(
+        &self,
+        store: &dyn Store,
+        scope: &Scope,
+        batch: BatchId,
+        targets: &Targets,
+        out: &mut (impl AsyncWrite + Send + Unpin),
+    ) -> Result<u64, Error> {
+        let (mut query, mut rows) = (self.query(batch), 0);
+        // At once: whoever waits sees that it has begun.
+        out.write_all(&self.header()?).await?;
+        out.flush().await?;
         loop {
             let page = store.finished(scope, query.clone()).await?;
-            self.add_rows(&mut text, &page.rows, &targets)?;
+            let mut text = Vec::new();
+            self.add_rows(&mut text, &page.rows, targets)?;
             out.write_all(&text).await?;
-            text.clear();
             rows += page.rows.len() as u64;
             match page.next {
                 Some(next) => query.after = Some(next),
@@ -98,9 +131,42 @@ impl Export {
         Ok(rows)
     }
 
+    async fn write_book(
+        &self,
+        store: &dyn Store,
+        scope: &Scope,
+        batch: BatchId,
+        targets: Targets,
+        out: &mut (impl AsyncWrite + Send + Unpin),
+    ) -> Result<u64, Error> {
+        let (mut query, mut rows) = (self.query(batch), 0);
+        let (columns, targets) = (Arc::new(self.columns.clone()), Arc::new(targets));
+        let header = columns.iter().map(ToString::to_string).collect();
+        let mut book = blocking(move || Book::new(header)).await?;
+        loop {
+            let page = store.finished(scope, query.clone()).await?;
+            rows += page.rows.len() as u64;
+            let (columns, targets, defuse) = (columns.clone(), targets.clone(), self.defuse);
+            book = blocking(move || {
+                for line in &page.rows {
+                    let row = Row::of(line, targets.get(&line.lane), &columns);
+                    book.add_row(columns.iter().map(|column| row.cell(column, defuse)))?;
+                }
+                Ok(book)
+            })
+            .await?;
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => break,
+            }
+        }
+        pour(blocking(move || book.finish()).await?, out).await?;
+        Ok(rows)
+    }
+
     fn header(&self) -> io::Result<Vec<u8>> {
         match self.format {
-            Format::Jsonl => Ok(Vec::new()),
+            Format::Jsonl | Format::Xlsx => Ok(Vec::new()),
             Format::Csv => {
                 let mut csv = csv::Writer::from_writer(Vec::new());
                 csv.write_record(self.columns.iter().map(ToString::to_string))?;
@@ -113,16 +179,16 @@ impl Export {
         &self,
         text: &mut Vec<u8>,
         lines: &[FinishedLine],
-        targets: &HashMap<LaneNo, Target>,
+        targets: &Targets,
     ) -> io::Result<()> {
         let mut csv = csv::Writer::from_writer(Vec::new());
         for line in lines {
             let row = Row::of(line, targets.get(&line.lane), &self.columns);
             match self.format {
                 Format::Jsonl => row.put_json(text, &self.columns),
-                Format::Csv => {
+                Format::Csv | Format::Xlsx => {
                     for column in &self.columns {
-                        csv.write_field(row.text(column).as_ref())?;
+                        csv.write_field(row.text(column, self.defuse).as_ref())?;
                     }
                     csv.write_record(None::<&[u8]>)?;
                 }
@@ -130,6 +196,33 @@ impl Export {
         }
         text.extend(csv.into_inner().map_err(|error| error.into_error())?);
         Ok(())
+    }
+}
+
+/// Where the lines of each lane go.
+type Targets = HashMap<LaneNo, Target>;
+
+/// Work that computes for long, or waits for a disk.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.into()))
+}
+
+/// Writes a whole file, a piece at a time.
+async fn pour(mut file: File, out: &mut (impl AsyncWrite + Send + Unpin)) -> io::Result<()> {
+    loop {
+        let piece;
+        (file, piece) = blocking(move || {
+            let mut piece = Vec::with_capacity(PIECE_BYTES);
+            (&file).take(PIECE_BYTES as u64).read_to_end(&mut piece)?;
+            Ok((file, piece))
+        })
+        .await?;
+        if piece.is_empty() {
+            return out.flush().await;
+        }
+        out.write_all(&piece).await?;
     }
 }
 
@@ -156,10 +249,11 @@ impl FromStr for Format {
         match word {
             "jsonl" => Ok(Format::Jsonl),
             "csv" => Ok(Format::Csv),
+            "xlsx" => Ok(Format::Xlsx),
             _ => Err(UnknownWord {
                 what: "format",
                 word: word.to_owned(),
-                known: "jsonl, csv".to_owned(),
+                known: "jsonl, csv, xlsx".to_owned(),
             }),
         }
     }
