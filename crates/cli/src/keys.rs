@@ -118,7 +118,7 @@ async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Ending> {
         if keys.is_empty() {
             return "No keys.".to_owned();
         }
-        let titles = ["id", "owner", "role", "name", "ends in", "created", "last use", "state"];
+        let titles = ["id", "owner", "role", "name", "key", "created", "last use", "state"];
         let mut table = Table::new(&titles);
         let when = |time: Option<Timestamp>| time.map_or("-".to_owned(), crate::batches::when);
         for key in &keys {

@@ -17,6 +17,7 @@ use windrow::engine::{Builder, Engine, Event, Report};
 use windrow::prelude::*;
 use windrow::store::Kind;
 use windrow_server::secret::{Secret, Terms};
+use windrow_server::tls::Tls;
 use windrow_server::{App, Metrics, Parts, Routes, Unserved};
 
 use crate::config::LogFormat;
@@ -76,6 +77,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
         let what = format!("could not listen on {address}");
         Told::new(Ending::Failed, what, "choose another address with --listen.")
     })?;
+    let tls = tls(context)?;
     let mut signals = Signals::new().context("could not listen for signals")?;
     greet(context, &*store, &listener, args.no_work).await?;
 
@@ -83,7 +85,10 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
     let (mut tasks, mut watchers) = (JoinSet::new(), JoinSet::new());
     let server_stop = stop.clone();
     tasks.spawn(async move {
-        app.serve(listener, server_stop).await.map(|()| None::<Report>).context("the server ended")
+        app.serve(listener, tls, server_stop)
+            .await
+            .map(|()| None::<Report>)
+            .context("the server ended")
     });
     if let Some(engine) = engine {
         let mut events = engine.handle().subscribe();
@@ -154,6 +159,15 @@ fn engine(
         .service("windrow serve"))
 }
 
+fn tls(context: &Context) -> anyhow::Result<Option<Tls>> {
+    let Some((cert, key)) = &context.config.tls else { return Ok(None) };
+    let tls = Tls::read(cert, key).with_context(|| {
+        let remedy = "`tls_cert` and `tls_key` name files with a certificate and its key, as PEM.";
+        Told::new(Ending::Config, "the server cannot speak TLS as it is configured", remedy)
+    })?;
+    Ok(Some(tls))
+}
+
 /// Says where it is, and on a first start the admin's key, once.
 async fn greet(
     context: &Context,
@@ -162,14 +176,15 @@ async fn greet(
     no_work: bool,
 ) -> anyhow::Result<()> {
     let made = admin_key(context, store).await?;
-    let address = listener.local_addr()?;
+    let scheme = if context.config.tls.is_some() { "https" } else { "http" };
+    let address = format!("{scheme}://{}", listener.local_addr()?);
     let value = serde_json::json!({
-        "listening": format!("http://{address}"),
+        "listening": address,
         "admin_key": made.as_ref().map(Secret::reveal),
     });
     context.tell(&value, || {
         let work = if no_work { ", without a worker" } else { "" };
-        let mut said = format!("Windrow listens on http://{address}{work}.");
+        let mut said = format!("Windrow listens on {address}{work}.");
         if let Some(secret) = &made {
             said += &format!("\nThe admin's key, shown only now: {}", secret.reveal());
         }

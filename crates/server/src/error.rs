@@ -10,6 +10,7 @@ use axum::extract::rejection::{BytesRejection, JsonRejection, PathRejection, Que
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use utoipa::ToSchema;
 use windrow_store::Kind;
 
 /// What a handler gives.
@@ -32,17 +33,37 @@ pub struct Error {
     cause: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Body<'a> {
+/// A refusal, whatever the status.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Error)]
+pub(crate) struct Body<'a> {
+    #[schema(inline)]
     error: Told<'a>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct Told<'a> {
+    /// A sentence for people.
     message: &'a str,
-    r#type: &'static str,
+    r#type: ErrorType,
+    /// The field or parameter that is wrong.
+    #[schema(required)]
     param: Option<&'a str>,
+    /// The stable word that programs match on.
+    #[schema(example = "invalid_value")]
     code: &'static str,
+}
+
+/// The words of OpenAI's API for kinds of errors.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(clippy::enum_variant_names, reason = "the contract's words")]
+enum ErrorType {
+    AuthenticationError,
+    PermissionError,
+    RateLimitError,
+    ServerError,
+    InvalidRequestError,
 }
 
 impl Error {
@@ -71,6 +92,12 @@ impl Error {
         Self { cause: Some(cause.to_string()), ..error }
     }
 
+    /// A body that did not come in time.
+    pub fn too_slow() -> Self {
+        let message = "The body did not come in time.";
+        Self::new(StatusCode::REQUEST_TIMEOUT, "body_too_slow", message)
+    }
+
     /// Which field or parameter it is about.
     #[must_use]
     pub fn at(mut self, param: impl Into<String>) -> Self {
@@ -86,13 +113,13 @@ impl Error {
     }
 
     /// The word of OpenAI's API for this kind of error.
-    fn kind(&self) -> &'static str {
+    fn kind(&self) -> ErrorType {
         match self.status {
-            StatusCode::UNAUTHORIZED => "authentication_error",
-            StatusCode::FORBIDDEN => "permission_error",
-            StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
-            status if status.is_server_error() => "server_error",
-            _ => "invalid_request_error",
+            StatusCode::UNAUTHORIZED => ErrorType::AuthenticationError,
+            StatusCode::FORBIDDEN => ErrorType::PermissionError,
+            StatusCode::TOO_MANY_REQUESTS => ErrorType::RateLimitError,
+            status if status.is_server_error() => ErrorType::ServerError,
+            _ => ErrorType::InvalidRequestError,
         }
     }
 }

@@ -1,10 +1,16 @@
 //! Extractors whose refusals have the API's own shape.
 
+use std::time::Duration;
+
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 
 use crate::error::Error;
+
+/// Longest wait for a body that is small.
+const BODY_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// A JSON body.
 pub(crate) struct Json<T>(pub(crate) T);
@@ -13,7 +19,8 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     type Rejection = Error;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Error> {
-        let axum::Json(value) = axum::Json::from_request(request, state).await?;
+        let read = timeout(BODY_TIME_MAX, axum::Json::from_request(request, state)).await;
+        let axum::Json(value) = read.map_err(|_| Error::too_slow())??;
         Ok(Self(value))
     }
 }
@@ -25,7 +32,8 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for JsonOr<T>
     type Rejection = Error;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Error> {
-        let bytes = bytes::Bytes::from_request(request, state).await?;
+        let read = timeout(BODY_TIME_MAX, bytes::Bytes::from_request(request, state)).await;
+        let bytes = read.map_err(|_| Error::too_slow())??;
         if bytes.is_empty() {
             return Ok(Self(T::default()));
         }

@@ -21,6 +21,7 @@ mod patience;
 mod range;
 pub mod secret;
 mod serve;
+pub mod tls;
 mod trace;
 
 pub use app::{App, Inner, Parts, Routes, Unserved};

@@ -11,16 +11,19 @@ use axum::extract::ConnectInfo;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tower::{Service as _, ServiceExt as _};
+use windrow_engine::clock::Clock;
 use windrow_engine::signal::Stop;
 
 use crate::app::App;
+use crate::tls::Tls;
 
 /// The wait after an accept that failed, as when there are no file handles left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -28,48 +31,53 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const USE_EVERY: Duration = Duration::from_secs(30);
 
 impl App {
-    /// Answers requests until it is asked to stop.
-    pub async fn serve(self, listener: TcpListener, stop: Stop) -> std::io::Result<()> {
-        let connections = Arc::new(Semaphore::new(self.options.connections_max));
+    /// Answers requests until it is asked to stop; with a certificate over TLS only.
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        tls: Option<Tls>,
+        stop: Stop,
+    ) -> std::io::Result<()> {
         let (graceful, mut tasks) = (GracefulShutdown::new(), JoinSet::new());
         let (noter, noter_stop) = (self.clone(), stop.clone());
-        tasks.spawn(async move { noter.note_uses(&noter_stop).await });
-        let server = self.server();
-        let router = self.router();
-        loop {
-            let permit = tokio::select! {
-                permit = connections.clone().acquire_owned() => permit,
-                () = stop.given() => break,
+        let mut noting = JoinSet::new();
+        noting.spawn(async move { noter.note_uses(&noter_stop).await });
+        let gate = Gate {
+            connections: Arc::new(Semaphore::new(self.options.connections_max)),
+            listener,
+            clock: self.clock.clone(),
+            stop,
+        };
+        let (server, router) = (self.server(), self.router());
+        let head = Duration::from_millis(self.options.head_ms_max);
+        while let Some((permit, stream, address)) = gate.next().await {
+            let connection = Connection {
+                server: server.clone(),
+                service: service(&router, address),
+                watcher: graceful.watcher(),
             };
-            let Ok(permit) = permit else { break };
-            let (stream, address) = tokio::select! {
-                accepted = listener.accept() => match accepted {
-                    Ok(accepted) => accepted,
-                    Err(error) => {
-                        tracing::warn!(%error, "a connection was not accepted");
-                        self.clock.sleep(ACCEPT_PAUSE).await;
-                        continue;
-                    }
-                },
-                () = stop.given() => break,
-            };
-            // Small answers go out at once.
-            let _ = stream.set_nodelay(true);
-            let service = service(&router, address);
-            let served = serve_connection(&server, &graceful, TokioIo::new(stream), service);
+            let tls = tls.clone();
             tasks.spawn(async move {
-                served.await;
+                match tls {
+                    None => connection.serve(stream).await,
+                    Some(tls) => match timeout(head, tls.accept(stream)).await {
+                        Ok(Ok(stream)) => connection.serve(stream).await,
+                        Ok(Err(error)) => tracing::debug!(%error, "no TLS"),
+                        Err(_) => tracing::debug!("TLS took too long"),
+                    },
+                }
                 drop(permit);
             });
             while tasks.try_join_next().is_some() {}
         }
-        drop(listener);
+        drop(gate);
         tokio::select! {
             () = graceful.shutdown() => {}
             () = self.clock.sleep(Duration::from_millis(self.options.grace_ms)) => {
                 tracing::warn!("requests were still in flight at the end of the grace time");
             }
         }
+        noting.join_all().await;
         Ok(())
     }
 
@@ -120,20 +128,54 @@ fn service(router: &axum::Router, address: SocketAddr) -> HyperService {
     TowerToHyperService::new(service.boxed_clone())
 }
 
-fn serve_connection<S>(
-    server: &auto::Builder<TokioExecutor>,
-    graceful: &GracefulShutdown,
-    stream: TokioIo<S>,
+/// Where connections come in, so many and no more.
+struct Gate {
+    connections: Arc<Semaphore>,
+    listener: TcpListener,
+    clock: Clock,
+    stop: Stop,
+}
+
+impl Gate {
+    /// The next connection; none when it is asked to stop.
+    async fn next(&self) -> Option<(OwnedSemaphorePermit, TcpStream, SocketAddr)> {
+        loop {
+            let permit = tokio::select! {
+                permit = self.connections.clone().acquire_owned() => permit.ok()?,
+                () = self.stop.given() => return None,
+            };
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                () = self.stop.given() => return None,
+            };
+            match accepted {
+                Ok((stream, address)) => {
+                    // Small answers go out at once.
+                    let _ = stream.set_nodelay(true);
+                    return Some((permit, stream, address));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection was not accepted");
+                    self.clock.sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+/// What answers on one connection.
+struct Connection {
+    server: auto::Builder<TokioExecutor>,
     service: HyperService,
-) -> impl Future<Output = ()> + Send + use<S>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let connection = server.serve_connection_with_upgrades(stream, service).into_owned();
-    let connection = graceful.watch(connection);
-    async move {
+    watcher: Watcher,
+}
+
+impl Connection {
+    async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        let Self { server, service, watcher } = self;
+        let connection = server.serve_connection_with_upgrades(TokioIo::new(stream), service);
         // A client that went away is none of our business.
-        if let Err(error) = connection.await {
+        if let Err(error) = watcher.watch(connection.into_owned()).await {
             tracing::debug!(error = %error, "a connection ended early");
         }
     }

@@ -25,7 +25,7 @@ use crate::failure::Told;
 
 /// Keys that are no bounds.
 pub(crate) const TEXTS: &[&str] =
-    &["database", "data", "owner", "storage", "listen", "log", "log_format"];
+    &["database", "data", "owner", "storage", "listen", "tls_cert", "tls_key", "log", "log_format"];
 
 /// Where the server listens: nobody else's business unless somebody says so.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
@@ -106,6 +106,8 @@ pub(crate) struct Config {
     pub(crate) storage: String,
     /// Where the server listens.
     pub(crate) listen: SocketAddr,
+    /// Its certificate and key, when it speaks TLS.
+    pub(crate) tls: Option<(PathBuf, PathBuf)>,
     /// What is logged, as `RUST_LOG` has it.
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
@@ -165,6 +167,12 @@ impl Config {
             listen: text("listen")
                 .map_or(Ok(LISTEN), |value| value.parse())
                 .map_err(|_| bad("listen", &origins, "it is no address with a port".to_owned()))?,
+            tls: match (text("tls_cert"), text("tls_key")) {
+                (Some(cert), Some(key)) => Some((cert.into(), key.into())),
+                (None, None) => None,
+                (Some(_), None) => return Err(half("tls_cert", "tls_key").into()),
+                (None, Some(_)) => return Err(half("tls_key", "tls_cert").into()),
+            },
             log: text("log").unwrap_or_else(|| "info".to_owned()),
             log_format: log_format_of(text("log_format"), &origins)?,
             data,
@@ -237,7 +245,9 @@ impl Layers<'_> {
     fn in_file(&self, name: &str) -> Option<Sourced> {
         let entry = self.file.entries.get(name)?;
         let value = match name {
-            "data" | "database" | "storage" => self.beside_file(&entry.value),
+            "data" | "database" | "storage" | "tls_cert" | "tls_key" => {
+                self.beside_file(&entry.value)
+            }
             _ => entry.value.clone(),
         };
         Some((value, Origin::File { line: entry.line }))
@@ -288,6 +298,11 @@ fn log_format_of(
             Err(bad("log_format", origins, format!("{other:?} is neither text nor json")))
         }
     }
+}
+
+fn half(given: &str, missing: &str) -> Told {
+    let what = format!("`{given}` is set, and `{missing}` is not");
+    Told::new(Ending::Config, what, "set both, or none.")
 }
 
 fn no_home() -> Told {
