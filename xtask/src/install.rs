@@ -1,4 +1,4 @@
-//! Installing server programs with the system's package manager, when they are not there.
+//! Installing programs with the system's package manager, when they are not there.
 
 use std::process::Command;
 
@@ -13,15 +13,22 @@ pub(crate) enum Program {
     Pgbouncer,
     /// A load generator, whose figure the bench prints beside its own.
     Wrk,
+    /// Python with what makes virtual environments.
+    Python,
+    Node,
+    Npm,
 }
 
-/// A package manager: how it is called, and what it calls the servers.
+/// A package manager: how it is called, and what it calls the programs.
 struct Installer {
     program: &'static str,
     before: &'static [&'static str],
     install: &'static [&'static str],
     postgres: &'static str,
     pgbouncer: &'static str,
+    python: &'static str,
+    node: &'static str,
+    npm: &'static str,
     as_root: bool,
 }
 
@@ -32,6 +39,9 @@ const INSTALLERS: &[Installer] = &[
         install: &["install", "--quiet", "--yes", "--no-install-recommends"],
         postgres: "postgresql",
         pgbouncer: "pgbouncer",
+        python: "python3-venv",
+        node: "nodejs",
+        npm: "npm",
         as_root: true,
     },
     Installer {
@@ -40,6 +50,9 @@ const INSTALLERS: &[Installer] = &[
         install: &["install", "--assumeyes"],
         postgres: "postgresql-server",
         pgbouncer: "pgbouncer",
+        python: "python3",
+        node: "nodejs",
+        npm: "nodejs-npm",
         as_root: true,
     },
     Installer {
@@ -48,6 +61,9 @@ const INSTALLERS: &[Installer] = &[
         install: &["add", "--no-cache"],
         postgres: "postgresql",
         pgbouncer: "pgbouncer",
+        python: "python3",
+        node: "nodejs",
+        npm: "npm",
         as_root: true,
     },
     Installer {
@@ -56,6 +72,9 @@ const INSTALLERS: &[Installer] = &[
         install: &["-Sy", "--noconfirm", "--needed"],
         postgres: "postgresql",
         pgbouncer: "pgbouncer",
+        python: "python",
+        node: "nodejs",
+        npm: "npm",
         as_root: true,
     },
     Installer {
@@ -64,6 +83,9 @@ const INSTALLERS: &[Installer] = &[
         install: &["install"],
         postgres: "postgresql@17",
         pgbouncer: "pgbouncer",
+        python: "python",
+        node: "node",
+        npm: "node",
         as_root: false,
     },
 ];
@@ -76,8 +98,8 @@ fn plan(
 ) -> Result<Vec<Vec<String>>> {
     let Some(manager) = INSTALLERS.iter().find(|manager| has(manager.program)) else {
         bail!(
-            "{} not found, and no package manager that xtask knows is here: install PostgreSQL 15 \
-             or newer and pgbouncer by hand, or set WINDROW_TEST_DATABASE_URL to a server you have",
+            "{} not found, and no package manager that xtask knows is here: install them by hand \
+             (PostgreSQL 15 or newer), or set WINDROW_TEST_DATABASE_URL to a server you have",
             names(missing)
         );
     };
@@ -92,6 +114,9 @@ fn plan(
         Program::Postgres => manager.postgres,
         Program::Pgbouncer => manager.pgbouncer,
         Program::Wrk => "wrk",
+        Program::Python => manager.python,
+        Program::Node => manager.node,
+        Program::Npm => manager.npm,
     });
     let install: Vec<&str> = manager.install.iter().copied().chain(packages).collect();
     let lines = [manager.before.to_vec(), install].into_iter().filter(|args| !args.is_empty());
@@ -107,6 +132,9 @@ fn names(missing: &[Program]) -> String {
         Program::Postgres => "PostgreSQL's server programs",
         Program::Pgbouncer => "pgbouncer",
         Program::Wrk => "wrk",
+        Program::Python => "Python with venv",
+        Program::Node => "Node.js",
+        Program::Npm => "npm",
     });
     words.collect::<Vec<_>>().join(" and ")
 }
@@ -162,6 +190,10 @@ mod tests {
             ["sudo dnf install --assumeyes pgbouncer"]
         );
         assert_eq!(typed(&[Program::Pgbouncer], &["brew"], false), ["brew install pgbouncer"]);
+        assert_eq!(
+            typed(&[Program::Python, Program::Node, Program::Npm], &["apk"], true),
+            ["apk add --no-cache python3 nodejs npm"]
+        );
     }
 
     #[test]

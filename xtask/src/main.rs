@@ -15,6 +15,7 @@ use clap::Parser;
 
 mod bench;
 mod check;
+mod clients;
 mod generate;
 mod install;
 mod shell;

@@ -11,18 +11,21 @@ use windrow_testkit::pgbouncer::{Pooler, Upstream};
 use windrow_testkit::postgres::{Cluster, DATABASE_URL, Options, POOLER_URL};
 use windrow_testkit::programs;
 
+use crate::clients::{self, Clients};
 use crate::install::{Program, install};
 use crate::shell;
 
 /// The package of the faults.
 const FAULT: &str = "windrow-fault";
-/// Tells it to take its time.
+/// The package of the official clients.
+const E2E: &str = "windrow-e2e";
+/// Tells the faults to take their time.
 const FAULT_LONG: &str = "WINDROW_FAULT_LONG";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// `conformance` (the store contract on both backends), `fault` (what the real binary survives),
-    /// or a part of a test's name
+    /// `e2e` (official clients against the running server), or a part of a test's name
     subset: Option<String>,
     /// More rounds and more lines for the faults
     #[arg(long)]
@@ -44,9 +47,16 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let given = env::var(DATABASE_URL).ok().filter(|url| !url.is_empty());
     install(&missing(args, given.is_some()), args.dry_run)?;
+    let clients = runs_clients(args).then(|| Clients::below(&shell::target(), &clients::sources()));
+    if let Some(clients) = &clients {
+        clients.prepare(args.dry_run)?;
+    }
     let mut command = shell::cargo(cargo_args(args));
     if args.long {
         command.env(FAULT_LONG, "1");
+    }
+    if let Some(clients) = &clients {
+        clients.announce(&mut command);
     }
     let binary = builds_binary(args).then(|| shell::cargo(binary_args(args)));
     if args.dry_run {
@@ -82,13 +92,33 @@ fn missing(args: &Args, has_server: bool) -> Vec<Program> {
     if !has_server && programs::pgbouncer().is_none() {
         missing.push(Program::Pgbouncer);
     }
+    if runs_clients(args) {
+        missing.extend(clients::missing());
+    }
     missing
 }
 
-/// The faults happen to the binary, which the tests of the whole workspace build by themselves.
+/// The package that a subset means, where it is one.
+fn subset_package(args: &Args) -> Option<&'static str> {
+    match args.subset.as_deref() {
+        Some("fault") => Some(FAULT),
+        Some("e2e") => Some(E2E),
+        _ => None,
+    }
+}
+
+/// These tests run the binary, which the tests of the whole workspace build by themselves.
 fn builds_binary(args: &Args) -> bool {
-    args.package.iter().any(|package| package == FAULT)
-        || (args.package.is_empty() && args.subset.as_deref() == Some("fault"))
+    args.package.iter().any(|package| package == FAULT || package == E2E)
+        || (args.package.is_empty() && subset_package(args).is_some())
+}
+
+/// Whether the official clients are among what is run.
+fn runs_clients(args: &Args) -> bool {
+    match args.package.is_empty() {
+        true => !matches!(args.subset.as_deref(), Some("conformance" | "fault")),
+        false => args.package.iter().any(|package| package == E2E),
+    }
 }
 
 /// With the profile of the tests, since they look for it beside themselves.
@@ -101,14 +131,14 @@ fn binary_args(args: &Args) -> Vec<String> {
 fn cargo_args(args: &Args) -> Vec<String> {
     let mut words = vec!["test".to_owned()];
     let conformance = args.subset.as_deref() == Some("conformance");
-    let fault = args.subset.as_deref() == Some("fault");
+    let only = subset_package(args);
     for package in &args.package {
         words.extend(["--package".to_owned(), package.clone()]);
     }
-    if args.package.is_empty() && (conformance || fault) {
-        let stores: &[&str] = &["windrow-store-sqlite", "windrow-store-postgres"];
-        for package in if fault { &[FAULT] } else { stores } {
-            words.extend(["--package".to_owned(), (*package).to_owned()]);
+    if args.package.is_empty() && (conformance || only.is_some()) {
+        let stores = vec!["windrow-store-sqlite", "windrow-store-postgres"];
+        for package in only.map_or(stores, |only| vec![only]) {
+            words.extend(["--package".to_owned(), package.to_owned()]);
         }
     } else if args.package.is_empty() {
         words.push("--workspace".to_owned());
@@ -117,7 +147,7 @@ fn cargo_args(args: &Args) -> Vec<String> {
         words.extend(["--test".to_owned(), "conformance*".to_owned()]);
     }
     words.extend(args.args.iter().cloned());
-    if let Some(filter) = args.subset.as_ref().filter(|_| !conformance && !fault) {
+    if let Some(filter) = args.subset.as_ref().filter(|_| !conformance && only.is_none()) {
         // Cargo passes what follows the dashes to each test program.
         if !args.args.iter().any(|word| word == "--") {
             words.push("--".to_owned());
@@ -185,9 +215,12 @@ mod tests {
         args: Args,
     }
 
+    fn parsed(words: &[&str]) -> Args {
+        Line::parse_from(std::iter::once("test").chain(words.iter().copied())).args
+    }
+
     fn typed(words: &[&str]) -> String {
-        let line = Line::parse_from(std::iter::once("test").chain(words.iter().copied()));
-        cargo_args(&line.args).join(" ")
+        cargo_args(&parsed(words)).join(" ")
     }
 
     #[test]
@@ -197,9 +230,20 @@ mod tests {
         assert_eq!(typed(&["conformance"]), format!("test {stores} --test conformance*"));
         assert_eq!(typed(&["stale_token"]), "test --workspace -- stale_token");
         assert_eq!(typed(&["fault", "--long"]), "test --package windrow-fault");
+        assert_eq!(typed(&["e2e"]), "test --package windrow-e2e");
         assert_eq!(
             typed(&["-p", "xtask", "tidy", "--", "--release", "--", "--nocapture"]),
             "test --package xtask --release -- --nocapture tidy"
         );
+    }
+
+    #[test]
+    fn clients_are_prepared_only_where_they_are_run() {
+        for words in [&[][..], &["e2e"], &["some_name"], &["-p", E2E]] {
+            assert!(runs_clients(&parsed(words)), "{words:?}");
+        }
+        for words in [&["fault"][..], &["conformance"], &["-p", "xtask"]] {
+            assert!(!runs_clients(&parsed(words)), "{words:?}");
+        }
     }
 }

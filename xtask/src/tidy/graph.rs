@@ -25,6 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("windrow-sim", &[DOMAIN, STORE, ENGINE, SQLITE, TESTKIT]),
     ("windrow-bench", &[DOMAIN, STORE, ENGINE, SQLITE, POSTGRES, TESTKIT]),
     ("windrow-fault", &["windrow", TESTKIT]),
+    ("windrow-e2e", &["windrow", "windrow-fault", TESTKIT]),
     // Kept light, since every command waits for it to build.
     ("xtask", &[DOMAIN, TESTKIT]),
 ];

@@ -1,0 +1,162 @@
+//! The server as a process, on a database of its own, with the upstream it sends lines to.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+use windrow_fault::program::windrow;
+use windrow_fault::{Backend, Ground, Program, wait};
+use windrow_testkit::upstream::Upstream;
+
+use crate::upstream;
+
+/// Longest any single state may take to be reached, on a machine that is busy.
+pub const WITHIN: Duration = Duration::from_secs(60);
+/// The key of the admin, who may act for all.
+pub const ADMIN_KEY: &str = "admin-of-the-end-to-end-tests";
+/// Few at once, so that a few that are held keep the rest from being sent.
+const FEW: &[&str] = &["--concurrency", "4", "--set", "claim_max=8"];
+/// What the server's first words go to.
+const LOG: &str = "serve";
+
+/// A server that runs, and all that belongs to it.
+pub struct Server {
+    /// Dropped first: the upstream and the database outlive who uses them.
+    _programs: Vec<Program>,
+    address: SocketAddr,
+    upstream: Upstream,
+    ground: Ground,
+}
+
+impl Server {
+    /// API and worker in one process, on SQLite.
+    ///
+    /// # Panics
+    /// When it does not start, as in all of these.
+    pub async fn start() -> Self {
+        Self::with(&[]).await
+    }
+
+    /// The same, with these keys of the configuration set.
+    pub async fn with(settings: &[&str]) -> Self {
+        let ground = Ground::on(Backend::Sqlite).await;
+        let upstream = upstream::start().await.expect("an upstream starts");
+        let mut command = serve(&ground);
+        command.args(["--to", &upstream.url()]).args(FEW);
+        command.args(settings.iter().flat_map(|setting| ["--set", setting]));
+        Self::over(ground, upstream, command, Vec::new()).await
+    }
+
+    /// The same, where only this model is served, and only at this endpoint.
+    pub async fn for_model(model: &str, endpoint: &str) -> Self {
+        let ground = Ground::on(Backend::Sqlite).await;
+        let upstream = upstream::start().await.expect("an upstream starts");
+        let (path, url) = (ground.folder().join("windrow.toml"), upstream.url());
+        let table = format!(
+            "[upstreams.only]\nbase_url = \"{url}\"\ntargets = [\"{model}\"]\nendpoints = \
+             [\"{endpoint}\"]\n"
+        );
+        fs::write(path, table).expect("a configuration is written");
+        let command = serve(&ground);
+        Self::over(ground, upstream, command, Vec::new()).await
+    }
+
+    /// The API in one process and a worker in another, on PostgreSQL.
+    pub async fn apart() -> Self {
+        let ground = Ground::on(Backend::Postgres).await;
+        let upstream = upstream::start().await.expect("an upstream starts");
+        let mut work = windrow(&ground, "work");
+        work.args(["--to", &upstream.url()]).args(FEW);
+        let worker = Program::start(&ground, "work", work);
+        let mut command = serve(&ground);
+        command.arg("--no-work");
+        Self::over(ground, upstream, command, vec![worker]).await
+    }
+
+    async fn over(
+        ground: Ground,
+        upstream: Upstream,
+        command: Command,
+        mut programs: Vec<Program>,
+    ) -> Self {
+        programs.push(Program::start(&ground, LOG, command));
+        let address = listening(&ground).await;
+        Self { _programs: programs, address, upstream, ground }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The base URL that clients are given.
+    pub fn url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// What its lines are sent to.
+    pub fn upstream(&self) -> &Upstream {
+        &self.upstream
+    }
+
+    /// Its database, to look past it.
+    pub fn ground(&self) -> &Ground {
+        &self.ground
+    }
+
+    /// Everything it said so far.
+    pub fn said(&self) -> String {
+        fs::read_to_string(log(&self.ground)).unwrap_or_default()
+    }
+
+    /// That nothing went wrong inside it, whatever was asked of it.
+    ///
+    /// # Panics
+    /// When it logged an error or a panic.
+    pub fn check(&self) {
+        let said = self.said();
+        let bad = |line: &&str| line.contains(" ERROR ") || line.contains("panicked");
+        let trouble: Vec<&str> = said.lines().filter(bad).collect();
+        assert!(trouble.is_empty(), "{trouble:#?}");
+    }
+
+    /// A new key of that owner, no admin.
+    ///
+    /// # Panics
+    /// When it is not made.
+    pub async fn key(&self, owner: &str) -> String {
+        let mut command = windrow(&self.ground, "keys");
+        command.args(["create", "--json", "--owner", owner]);
+        let output = tokio::process::Command::from(command).output().await.expect("it runs");
+        let said: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|why| panic!("{why}: {output:?}"));
+        said["secret"].as_str().expect("a new key is shown").to_owned()
+    }
+}
+
+fn serve(ground: &Ground) -> Command {
+    let mut command = windrow(ground, "serve");
+    command.args(["--json", "--listen", "127.0.0.1:0"]).env("WINDROW_ADMIN_KEY", ADMIN_KEY);
+    command.env("NO_COLOR", "1");
+    command
+}
+
+fn log(ground: &Ground) -> PathBuf {
+    ground.folder().join(format!("{LOG}.log"))
+}
+
+/// The address that it says it listens on.
+async fn listening(ground: &Ground) -> SocketAddr {
+    let path = log(ground);
+    let look = || async {
+        let said = fs::read_to_string(&path).ok()?;
+        let values = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let mut urls = values.filter_map(|value| Some(value["listening"].as_str()?.to_owned()));
+        urls.next()?.strip_prefix("http://")?.parse().ok()
+    };
+    let state = || async { fs::read_to_string(&path).unwrap_or_default() };
+    wait::until(WITHIN, look, state).await
+}
