@@ -11,9 +11,10 @@ use tokio::task::JoinSet;
 use url::Url;
 use windrow::domain::Role;
 use windrow::engine::clock::Clock;
+use windrow::engine::execute::Executor;
 use windrow::engine::signal::Stop;
 use windrow::engine::storage::Storage;
-use windrow::engine::{Builder, Engine, Event, Report};
+use windrow::engine::{Engine, Event, Report};
 use windrow::prelude::*;
 use windrow::store::Kind;
 use windrow_server::secret::{Secret, Terms};
@@ -58,15 +59,25 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
     let store = metrics.store(context.open().await?);
     let storage = Storage::open(&context.config.storage).with_context(outputs_told)?;
     let stop = Stop::new();
-    let engine = match args.no_work {
+    let executor = match args.no_work {
         true => None,
-        false => Some(engine(context, &args, &metrics, &store, &storage)?.build()),
+        false => Some(executor(context, &args, &metrics)?),
     };
+    let engine = executor.clone().map(|executor| {
+        Engine::builder(store.clone())
+            .executor(executor)
+            .storage(storage.clone())
+            .options(context.config.bounds.engine.clone())
+            .service("windrow serve")
+            .build()
+    });
     let app = App::new(Parts {
         store: store.clone(),
         storage,
         routes: Arc::new(Served::new(context, &args)),
         engine: engine.as_ref().map(Engine::handle),
+        executor,
+        work: context.config.bounds.engine.clone(),
         ingest: context.config.bounds.ingest.clone(),
         options: context.config.bounds.server.clone(),
         clock: Clock::machine(),
@@ -144,19 +155,15 @@ async fn wait(
     failed.map_or(Ok(report), Err)
 }
 
-fn engine(
+/// What runs lines: one for the engine and for those who drive a job by hand, so that limits of the
+/// upstreams' connections hold for both.
+fn executor(
     context: &Context,
     args: &Args,
     metrics: &Metrics,
-    store: &Arc<dyn Store>,
-    storage: &Storage,
-) -> anyhow::Result<Builder> {
+) -> anyhow::Result<Arc<dyn Executor>> {
     let executor = args.upstream.executor_for_all(context, args.to.as_ref())?;
-    Ok(Engine::builder(store.clone())
-        .executor(metrics.executor(executor))
-        .storage(storage.clone())
-        .options(context.config.bounds.engine.clone())
-        .service("windrow serve"))
+    Ok(Arc::new(metrics.executor(executor)))
 }
 
 fn tls(context: &Context) -> anyhow::Result<Option<Tls>> {

@@ -11,13 +11,23 @@ use crate::auth::Caller;
 pub(crate) enum Action {
     Create,
     Cancel,
+    Pause,
+    Resume,
+    Reprocess,
+    Kickoff,
+    Export,
 }
 
 impl Action {
-    fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Action::Create => "create",
             Action::Cancel => "cancel",
+            Action::Pause => "pause",
+            Action::Resume => "resume",
+            Action::Reprocess => "reprocess",
+            Action::Kickoff => "kickoff",
+            Action::Export => "export",
         }
     }
 }

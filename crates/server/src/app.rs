@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use windrow_domain::Target;
 use windrow_engine::Handle;
 use windrow_engine::clock::Clock;
+use windrow_engine::execute::Executor;
 use windrow_engine::ingest;
 use windrow_engine::storage::Storage;
 use windrow_store::Store;
@@ -19,7 +20,7 @@ use crate::error::Error;
 use crate::metrics::{self, Metrics};
 use crate::options::Options;
 use crate::trace::trace;
-use crate::{openai, ops};
+use crate::{openai, ops, rest};
 
 /// Which targets there are, and what may be asked of them. Says nothing about where they are.
 pub trait Routes: Send + Sync + 'static {
@@ -46,6 +47,10 @@ pub struct Parts {
     pub routes: Arc<dyn Routes>,
     /// The engine in this process, if there is one.
     pub engine: Option<Handle>,
+    /// What runs lines in this process, for those who drive a job by hand; none without a worker.
+    pub executor: Option<Arc<dyn Executor>>,
+    /// How a job that is driven by hand is worked on.
+    pub work: windrow_engine::Options,
     /// How files are read.
     pub ingest: ingest::Options,
     /// The bounds.
@@ -66,6 +71,9 @@ pub struct Inner {
     pub(crate) storage: Storage,
     pub(crate) routes: Arc<dyn Routes>,
     pub(crate) engine: Option<Handle>,
+    pub(crate) executor: Option<Arc<dyn Executor>>,
+    pub(crate) work: windrow_engine::Options,
+    pub(crate) rest: rest::Shared,
     pub(crate) ingest: ingest::Options,
     pub(crate) options: Options,
     pub(crate) clock: Clock,
@@ -85,7 +93,8 @@ impl std::ops::Deref for App {
 impl App {
     /// Puts the parts together.
     pub fn new(parts: Parts) -> Self {
-        let Parts { store, storage, routes, engine, ingest, options, clock, metrics } = parts;
+        let Parts { store, storage, routes, engine, executor, work, .. } = parts;
+        let Parts { ingest, options, clock, metrics, .. } = parts;
         Self(Arc::new(Inner {
             guard: Guard::new(&options),
             uploads: Arc::new(Semaphore::new(options.uploads_max)),
@@ -93,6 +102,9 @@ impl App {
             storage,
             routes,
             engine,
+            executor,
+            work,
+            rest: rest::Shared::default(),
             ingest,
             options,
             clock,
@@ -104,6 +116,7 @@ impl App {
     pub fn router(&self) -> Router {
         Router::new()
             .nest("/v1", openai::routes(&self.options))
+            .nest("/api", rest::routes(&self.options))
             .route("/healthz", get(ops::healthz))
             .route("/readyz", get(ops::readyz))
             .route("/metrics", get(metrics::metrics))

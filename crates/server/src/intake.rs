@@ -27,7 +27,7 @@ use crate::patience::Patience;
 /// Longest text of a part that is not the file.
 const TEXT_BYTES_MAX: usize = 1024;
 /// Most parts of a form.
-const PARTS_MAX: usize = 16;
+pub(crate) const PARTS_MAX: usize = 16;
 /// Longest name of a file.
 const NAME_BYTES_MAX: usize = 255;
 /// What a file may live, in seconds.

@@ -19,6 +19,7 @@ mod ops;
 pub mod options;
 mod patience;
 mod range;
+mod rest;
 pub mod secret;
 mod serve;
 pub mod tls;

@@ -71,6 +71,7 @@ impl App {
             while tasks.try_join_next().is_some() {}
         }
         drop(gate);
+        self.rest.stop();
         tokio::select! {
             () = graceful.shutdown() => {}
             () = self.clock.sleep(Duration::from_millis(self.options.grace_ms)) => {

@@ -1,0 +1,300 @@
+//! `POST /api/jobs`: a file comes in and becomes a job, in one call.
+//!
+//! Holds throughout: whatever goes wrong, neither a file nor a job is left; a repeat with the same
+//! `Idempotency-Key` gives the first job, also when both come at the same moment.
+
+use std::io;
+
+use axum::body::BodyDataStream;
+use axum::extract::{FromRequest as _, Multipart, Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+use windrow_domain::{BatchId, Owner};
+use windrow_engine::ingest::Ingested;
+use windrow_store::Kind;
+use windrow_store::batch::{Batch, NewBatch};
+use windrow_store::ingest::{ENDPOINT_BYTES_MAX, FileState};
+
+use super::job::Job;
+use crate::act::{Action, note};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::{Error, Result};
+use crate::extract::Query;
+use crate::intake::{self, Purpose};
+use crate::openai::batches::{idempotency_key, window};
+use crate::openai::validate::validate;
+use crate::patience::Patience;
+
+const WINDOW_USUAL: &str = "24h";
+const PRIORITY: std::ops::RangeInclusive<i16> = -100..=100;
+const JOB_TYPE_CHARS_MAX: usize = 64;
+/// A body that is a file, and nothing else.
+const FILE_TYPES: [&str; 5] = [
+    "application/jsonl",
+    "application/x-ndjson",
+    "application/json-lines",
+    "text/plain",
+    "application/octet-stream",
+];
+const FORM_TYPE: &str = "multipart/form-data";
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CreateQuery {
+    name: Option<String>,
+    job_type: Option<String>,
+    endpoint: Option<String>,
+    window: Option<String>,
+    priority: Option<i16>,
+}
+
+/// What the job shall be like; none of it needs the file.
+struct Terms {
+    id: BatchId,
+    name: Option<String>,
+    job_type: Option<String>,
+    endpoint: Option<String>,
+    window_secs: u64,
+    priority: i16,
+    idempotency_key: Option<String>,
+}
+
+/// The two ways to send a file.
+enum Sent {
+    File(BodyDataStream),
+    Form(Multipart),
+}
+
+pub(crate) async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<CreateQuery>,
+    request: Request,
+) -> Result<(StatusCode, axum::Json<Job>)> {
+    let terms = Terms::read(query, &caller.owner, request.headers())?;
+    let sent = Sent::read(request).await?;
+    let _permit = intake::permit(&app)?;
+    if let Some(first) = first(&app, &caller, &terms).await? {
+        let bytes = sent.pass_over(&app).await?;
+        let job = repeated(&app, &caller, &terms, first, bytes).await?;
+        return Ok((StatusCode::OK, axum::Json(job.into())));
+    }
+    let ingested = match sent {
+        Sent::Form(form) => intake::receive(&app, &caller, form, Purpose::Known).await?,
+        Sent::File(bytes) => {
+            let (name, life_secs) = (terms.name.as_deref(), app.options.file_secs);
+            let bytes = bytes.map_err(io::Error::other);
+            intake::take_in(&app, &caller, name, life_secs, bytes).await?
+        }
+    };
+    let bytes = ingested.file.bytes;
+    match make(&app, &caller, &terms, &ingested).await {
+        Ok(Some(batch)) => {
+            note(&app, &caller, batch.id, Action::Create).await;
+            app.wake();
+            tracing::info!(
+                batch.id = %batch.id, file.id = %batch.file, owner = %caller.owner, "job created"
+            );
+            Ok((StatusCode::CREATED, axum::Json(batch.into())))
+        }
+        // Another call with the same key was faster.
+        Ok(None) => {
+            let unneeded = intake::give_up(&app, &caller, Some(ingested), reused()).await;
+            let first = first(&app, &caller, &terms).await?.ok_or(unneeded)?;
+            let job = repeated(&app, &caller, &terms, first, Some(bytes)).await?;
+            Ok((StatusCode::OK, axum::Json(job.into())))
+        }
+        Err(error) => Err(intake::give_up(&app, &caller, Some(ingested), error).await),
+    }
+}
+
+/// Makes the job. None when its id, or its key, is in use.
+async fn make(
+    app: &App,
+    caller: &Caller,
+    terms: &Terms,
+    ingested: &Ingested,
+) -> Result<Option<Batch>> {
+    let file = &ingested.file;
+    let endpoint = match (&terms.endpoint, &file.endpoint) {
+        (Some(endpoint), _) | (None, Some(endpoint)) => endpoint.clone(),
+        (None, None) if file.state == FileState::Sealed => {
+            let message = "The lines ask for different endpoints; say with `endpoint` which one the \
+                           job is for.";
+            return Err(Error::invalid("endpoint", message));
+        }
+        // It fails with the errors of its file, whatever it would have asked for.
+        (None, None) => "/".to_owned(),
+    };
+    let errors = validate(app, &caller.own(), file, &endpoint).await?;
+    let batch = NewBatch {
+        id: terms.id,
+        file: file.id,
+        owner: caller.owner.clone(),
+        endpoint,
+        window_secs: Some(terms.window_secs),
+        priority: terms.priority,
+        job_type: terms.job_type.clone(),
+        source_address: caller.source_address(),
+        metadata: Default::default(),
+        idempotency_key: terms.idempotency_key.clone(),
+        output_secs: Some(app.options.output_secs),
+        open_max: app.options.open_batches_max,
+        errors,
+    };
+    match app.store.create_batch(batch).await {
+        Ok(batch) => Ok(Some(batch)),
+        Err(error) if error.kind == Kind::Conflict => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The job that an earlier call with the same key made.
+async fn first(app: &App, caller: &Caller, terms: &Terms) -> Result<Option<Batch>> {
+    if terms.idempotency_key.is_none() {
+        return Ok(None);
+    }
+    match app.store.batch(&caller.own(), terms.id).await {
+        Ok(batch) => Ok(Some(batch)),
+        Err(error) if error.kind == Kind::Missing => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The first job, when this call asks for the same, as far as can be told without keeping its file.
+async fn repeated(
+    app: &App,
+    caller: &Caller,
+    terms: &Terms,
+    first: Batch,
+    bytes: Option<u64>,
+) -> Result<Batch> {
+    let window_secs = first.deadline.map(|end| end.duration_since(first.created_at).as_secs());
+    let is_same = first.job_type == terms.job_type
+        && first.priority == terms.priority
+        && window_secs.and_then(|secs| u64::try_from(secs).ok()) == Some(terms.window_secs)
+        && terms.endpoint.as_ref().is_none_or(|endpoint| *endpoint == first.endpoint);
+    // A file may be gone before its job.
+    let file = app.store.file(&caller.own(), first.file).await.ok();
+    let is_same_size = bytes.zip(file).is_none_or(|(bytes, file)| bytes == file.bytes);
+    if is_same && is_same_size { Ok(first) } else { Err(reused()) }
+}
+
+fn reused() -> Error {
+    Error::new(
+        StatusCode::BAD_REQUEST,
+        "idempotency_key_reused",
+        "This Idempotency-Key was used for another job; use a new one.",
+    )
+}
+
+impl Terms {
+    fn read(query: CreateQuery, owner: &Owner, headers: &HeaderMap) -> Result<Self> {
+        let idempotency_key = idempotency_key(headers)?;
+        let priority = query.priority.unwrap_or(0);
+        if !PRIORITY.contains(&priority) {
+            let (least, most) = (PRIORITY.start(), PRIORITY.end());
+            let message = format!("`priority` must be between {least} and {most}.");
+            return Err(Error::invalid("priority", message));
+        }
+        let is_plain = |text: &str| !text.chars().any(char::is_control);
+        let fits = |text: &String| is_plain(text) && text.chars().count() <= JOB_TYPE_CHARS_MAX;
+        let job_type = query.job_type.filter(|text| !text.is_empty());
+        if !job_type.as_ref().is_none_or(fits) {
+            let message = format!("`jobType` has at most {JOB_TYPE_CHARS_MAX} plain characters.");
+            return Err(Error::invalid("jobType", message));
+        }
+        let is_path = |text: &String| {
+            text.starts_with('/') && text.len() <= ENDPOINT_BYTES_MAX && is_plain(text)
+        };
+        if !query.endpoint.as_ref().is_none_or(is_path) {
+            let message = "`endpoint` must be a path that begins with `/`.";
+            return Err(Error::invalid("endpoint", message));
+        }
+        Ok(Self {
+            id: idempotency_key.as_ref().map_or_else(BatchId::new, |key| id(owner, key)),
+            name: query.name.filter(|text| !text.is_empty()),
+            job_type,
+            endpoint: query.endpoint,
+            window_secs: window("window", query.window.as_deref().unwrap_or(WINDOW_USUAL))?,
+            priority,
+            idempotency_key,
+        })
+    }
+}
+
+/// The id of the job that an owner's key stands for, so that a repeat finds it before it is read.
+fn id(owner: &Owner, key: &str) -> BatchId {
+    let mut hasher = Sha256::new_with_prefix("windrow 2026 job");
+    for part in [owner.as_str(), key] {
+        hasher.update((part.len() as u64).to_le_bytes());
+        hasher.update(part.as_bytes());
+    }
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hasher.finalize()[..16]);
+    BatchId(Uuid::new_v8(bytes))
+}
+
+impl Sent {
+    async fn read(request: Request) -> Result<Self> {
+        let given = request.headers().get(header::CONTENT_TYPE);
+        let given = given.and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let essence = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let unsupported = || {
+            let message = format!(
+                "The body must be JSONL, with one of these as its `Content-Type`: {}; or a form \
+                 ({FORM_TYPE}) with a part `file`.",
+                FILE_TYPES.join(", ")
+            );
+            Error::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
+        };
+        if essence == FORM_TYPE {
+            let form = Multipart::from_request(request, &()).await;
+            return form.map(Sent::Form).map_err(|_| unsupported());
+        }
+        match FILE_TYPES.contains(&essence.as_str()) {
+            true => Ok(Sent::File(request.into_body().into_data_stream())),
+            false => Err(unsupported()),
+        }
+    }
+
+    /// Reads it to its end and keeps nothing, so that the answer is heard. Gives the size of the file.
+    async fn pass_over(self, app: &App) -> Result<Option<u64>> {
+        let mut form = match self {
+            Sent::File(bytes) => {
+                return count(app, bytes.map_err(io::Error::other)).await.map(Some);
+            }
+            Sent::Form(form) => form,
+        };
+        let mut file = None;
+        for _ in 0..intake::PARTS_MAX {
+            let Ok(Some(part)) = form.next_field().await else { break };
+            let is_file = part.name() == Some("file");
+            let bytes = count(app, part.map_err(io::Error::other)).await?;
+            file = if is_file { Some(bytes) } else { file };
+        }
+        Ok(file)
+    }
+}
+
+/// How many bytes come, within the bounds of an upload.
+async fn count(app: &App, bytes: impl Stream<Item = io::Result<Bytes>> + Send) -> Result<u64> {
+    let mut bytes = Patience::new(app.clock.clone(), &app.options).watch(bytes);
+    let mut sum = 0_u64;
+    while let Some(piece) = bytes.next().await {
+        let Ok(piece) = piece else {
+            let message = "The upload broke off, or was too slow.";
+            return Err(Error::new(StatusCode::BAD_REQUEST, "upload_broken", message));
+        };
+        sum = sum.saturating_add(piece.len() as u64);
+        if sum > app.options.upload_bytes_max {
+            return Err(reused());
+        }
+    }
+    Ok(sum)
+}

@@ -1,0 +1,109 @@
+//! `GET /api/jobs/{id}/events`: progress as it happens, as server-sent events.
+//!
+//! Holds throughout: a job is looked at twice a second at most, however many listen; the stream ends
+//! with the job, with the client, or with the server.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::stream;
+use tokio::sync::OwnedSemaphorePermit;
+use windrow_domain::BatchId;
+use windrow_store::Kind;
+use windrow_store::batch::Batch;
+
+use super::job::Progress;
+use super::words::{found, job_id};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::Result;
+use crate::extract::Path;
+
+/// How often a job is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How often a silent stream says that it lives.
+const ALIVE_EVERY: Duration = Duration::from_secs(15);
+
+/// One who listens.
+struct Listener {
+    app: App,
+    id: BatchId,
+    /// What it will be told of next; none when it has to be looked for.
+    batch: Option<Batch>,
+    told: Option<Progress>,
+    over: bool,
+    _permit: OwnedSemaphorePermit,
+}
+
+pub(crate) async fn events(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response> {
+    let id = job_id(&id)?;
+    let batch = Some(found(app.store.batch(&caller.scope(), id).await, id)?);
+    let permit = app.rest.events_permit()?;
+    let listener = Listener { app, id, batch, told: None, over: false, _permit: permit };
+    let events = stream::unfold(listener, |mut listener| async move {
+        let event = listener.next().await?;
+        Some((Ok::<_, Infallible>(event), listener))
+    });
+    let mut response =
+        Sse::new(events).keep_alive(KeepAlive::new().interval(ALIVE_EVERY)).into_response();
+    // Proxies that gather answers would hold events back.
+    let as_it_comes = axum::http::HeaderValue::from_static("no");
+    response.headers_mut().insert("x-accel-buffering", as_it_comes);
+    Ok(response)
+}
+
+impl Listener {
+    /// The next thing to tell; none at the end.
+    async fn next(&mut self) -> Option<Event> {
+        while !self.over {
+            let batch = match self.batch.take() {
+                Some(batch) => batch,
+                None => self.look().await?,
+            };
+            let progress = Progress::of(&batch);
+            if self.told.as_ref() != Some(&progress) {
+                let event = event("progress", &progress);
+                self.told = Some(progress);
+                // One that is closed is told so next, without another look.
+                self.batch = batch.state.is_closed().then_some(batch);
+                return Some(event);
+            }
+            if batch.state.is_closed() {
+                self.over = true;
+                return Some(event("closed", &progress));
+            }
+        }
+        None
+    }
+
+    /// Waits a moment and looks; none when there is nothing to look at any more.
+    async fn look(&self) -> Option<Batch> {
+        loop {
+            tokio::select! {
+                () = self.app.clock.sleep(LOOK_EVERY) => {}
+                () = self.app.rest.stopping() => return None,
+            }
+            match self.app.rest.look(&self.app, self.id).await {
+                Ok(batch) => return Some(batch),
+                Err(error) if error.kind == Kind::Missing => return None,
+                // The database may be back in a moment; the client hears that the stream lives.
+                Err(error) => {
+                    tracing::warn!(
+                        batch.id = %self.id, error = %windrow_engine::causes(&error), "not looked at"
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn event(name: &str, progress: &Progress) -> Event {
+    Event::default().event(name).json_data(progress).expect("progress is plain values")
+}

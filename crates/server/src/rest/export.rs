@@ -1,0 +1,122 @@
+//! `/api/jobs/{id}/export`: the finished items as a table, made while it is read.
+//!
+//! Holds throughout: a page of results at a time is in memory; a slow reader holds no lock and no
+//! transaction; no cell begins what a spreadsheet would take for a formula.
+
+use std::io;
+
+use axum::extract::State;
+use axum::response::Response;
+use bytes::BytesMut;
+use serde::Deserialize;
+use tokio::io::AsyncReadExt as _;
+use windrow_domain::BatchId;
+use windrow_engine::export::{self, Column, Export, Format};
+use windrow_store::Scope;
+
+use super::words::{self, found, job_id};
+use crate::act::{Action, note};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::download::{Download, Pipe, pipe};
+use crate::error::{Error, Result};
+use crate::extract::{Path, Query};
+
+/// Most columns of an export.
+const COLUMNS_MAX: usize = 100;
+/// Bytes that go out at once.
+const PIECE_BYTES: usize = 64 << 10;
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct ExportQuery {
+    format: Option<String>,
+    columns: Option<String>,
+    statuses: Option<String>,
+}
+
+pub(crate) async fn export(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<ExportQuery>,
+) -> Result<Response> {
+    let (id, scope) = (job_id(&id)?, caller.scope());
+    let export = read(&query)?;
+    found(app.store.batch(&scope, id).await, id)?;
+    let permit = app.rest.export_permit()?;
+    note(&app, &caller, id, Action::Export).await;
+    let download = label(export.format, id);
+    let bytes = pipe(move |pipe| async move {
+        let _permit = permit;
+        write(&app, &scope, id, &export, &pipe).await
+    });
+    Ok(download.of(bytes))
+}
+
+fn read(query: &ExportQuery) -> Result<Export> {
+    let format = query.format.as_deref().unwrap_or("jsonl");
+    let format = format.parse::<Format>();
+    let format = format.map_err(|unknown| Error::invalid("format", sentence(&unknown)))?;
+    let statuses = words::outcomes(query.statuses.as_deref())?;
+    let mut export = Export { format, statuses, defuse: true, ..Export::default() };
+    let named = query.columns.as_deref().unwrap_or_default();
+    if !named.is_empty() {
+        let columns = named.split(',').map(|word| word.trim().parse::<Column>());
+        let columns: std::result::Result<Vec<_>, _> = columns.take(COLUMNS_MAX + 1).collect();
+        export.columns =
+            columns.map_err(|unknown| Error::invalid("columns", sentence(&unknown)))?;
+    }
+    match export.columns.len() <= COLUMNS_MAX {
+        true => Ok(export),
+        false => {
+            let message = format!("An export has at most {COLUMNS_MAX} columns.");
+            Err(Error::invalid("columns", message))
+        }
+    }
+}
+
+/// What is wrong, as a sentence of bounded length: it repeats what came from outside.
+fn sentence(unknown: &impl std::fmt::Display) -> String {
+    let text = unknown.to_string();
+    let short: String = text.chars().take(400).collect();
+    format!("{short}.")
+}
+
+fn label(format: Format, id: BatchId) -> Download {
+    let (content_type, ending) = match format {
+        Format::Jsonl => ("application/jsonl", "jsonl"),
+        Format::Csv => ("text/csv; charset=utf-8", "csv"),
+        Format::Xlsx => {
+            ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "xlsx")
+        }
+    };
+    Download::new(content_type, &format!("{id}.{ending}"))
+}
+
+/// Hands on what the export writes, a piece at a time.
+async fn write(
+    app: &App,
+    scope: &Scope,
+    id: BatchId,
+    export: &Export,
+    pipe: &Pipe,
+) -> io::Result<()> {
+    let (mut writer, mut reader) = tokio::io::duplex(PIECE_BYTES);
+    let writing = async move {
+        let written = export.write(&*app.store, scope, id, &mut writer).await;
+        written.map(drop).map_err(|error| match error {
+            export::Error::Write(error) => error,
+            other => io::Error::other(other),
+        })
+    };
+    let reading = async move {
+        loop {
+            let mut piece = BytesMut::with_capacity(PIECE_BYTES);
+            if reader.read_buf(&mut piece).await? == 0 {
+                return Ok(());
+            }
+            pipe.put(piece.freeze()).await?;
+        }
+    };
+    tokio::try_join!(writing, reading).map(drop)
+}

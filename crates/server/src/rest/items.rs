@@ -1,0 +1,338 @@
+//! `/api/jobs/{id}/items`: the rows of a job's grid, and the tries behind one of them.
+//!
+//! Finished items go by line, the others by when they moved last: each kind has one order that pages
+//! can follow. `sort` says which kind comes first when both are asked for. Behind `updatedAt`, a walk
+//! over a running job loses none: an item that moves on is met again, further ahead.
+
+use axum::extract::State;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+use windrow_domain::attempt::Status;
+use windrow_domain::{BatchId, InstanceId};
+use windrow_store::inspect::{
+    Attempt, FinishedLine, FinishedQuery, PendingLine, PendingQuery, Place, Summary,
+};
+use windrow_store::record::Finished;
+use windrow_store::{Scope, Store};
+
+use super::jobs::Listed;
+use super::words::{self, ItemStatus, found, job_id};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::{Error, Result};
+use crate::extract::{Path, Query};
+
+/// Most bytes of results in one page; a page with more ends early, and goes on with the next.
+const PAGE_BYTES_MAX: u64 = 4 << 20;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ListQuery {
+    statuses: Option<String>,
+    sort: Option<Sort>,
+    page_size: Option<u32>,
+    after: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Sort {
+    #[default]
+    Line,
+    UpdatedAt,
+}
+
+/// A row of the grid.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Item {
+    item_id: String,
+    job_id: BatchId,
+    status: ItemStatus,
+    attempts: u32,
+    locked_by: Option<InstanceId>,
+    locked_at: Option<Timestamp>,
+    updated_at: Timestamp,
+    not_before: Option<Timestamp>,
+    input_summary: Option<InputSummary>,
+    custom_id: Option<String>,
+    http_status: Option<u16>,
+    error_code: Option<String>,
+    error: Option<String>,
+    result: Option<Box<RawValue>>,
+}
+
+/// A few words of an item's input.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct InputSummary {
+    title: Option<String>,
+    brand: Option<String>,
+    sku: Option<String>,
+    model: Option<String>,
+    url: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Try {
+    generation: u32,
+    attempt: u32,
+    class: &'static str,
+    error_code: String,
+    error: String,
+    not_before: Timestamp,
+    created_at: Timestamp,
+}
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<ListQuery>,
+) -> Result<axum::Json<Listed<Item>>> {
+    let (id, scope) = (job_id(&id)?, caller.scope());
+    let statuses = words::item_statuses(query.statuses.as_deref())?;
+    let limit = words::page_size(query.page_size)?;
+    // A list of nothing would not say that there is no such job.
+    found(app.store.batch(&scope, id).await, id)?;
+    let walk = Walk {
+        store: &*app.store,
+        scope: &scope,
+        id,
+        places: statuses.iter().flat_map(|status| status.places()).copied().collect(),
+        outcomes: statuses.iter().filter_map(|status| status.outcome()).collect(),
+        parts: Part::asked(&statuses, query.sort.unwrap_or_default()),
+    };
+    walk.page(words::after(query.after).as_deref(), limit).await.map(axum::Json)
+}
+
+pub(crate) async fn attempts(
+    State(app): State<App>,
+    caller: Caller,
+    Path((id, item)): Path<(String, String)>,
+) -> Result<axum::Json<Listed<Try>>> {
+    let id = job_id(&id)?;
+    let line = line(&item).ok_or_else(|| Error::missing("item", &item))?;
+    let attempts = found(app.store.attempts(&caller.scope(), id, line).await, id)?;
+    Ok(axum::Json(Listed::new(attempts.into_iter().map(Try::from).collect(), None)))
+}
+
+/// The line that an item's id names. Databases keep it with a sign.
+pub(super) fn line(item: &str) -> Option<u64> {
+    let is_plain = item.bytes().all(|byte| byte.is_ascii_digit());
+    let line = item.parse().ok().filter(|line| is_plain && *line > 0)?;
+    i64::try_from(line).is_ok().then_some(line)
+}
+
+/// The two kinds of items, each with an order of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Finished,
+    Pending,
+}
+
+impl Part {
+    fn prefix(self) -> &'static str {
+        match self {
+            Part::Finished => "f.",
+            Part::Pending => "p.",
+        }
+    }
+
+    /// Which parts hold items with these statuses, in order. No status is all of them.
+    fn asked(statuses: &[ItemStatus], sort: Sort) -> Vec<Part> {
+        let mut parts = match sort {
+            Sort::Line => vec![Part::Finished, Part::Pending],
+            Sort::UpdatedAt => vec![Part::Pending, Part::Finished],
+        };
+        let is_of = |part: Part, status: &ItemStatus| match part {
+            Part::Finished => status.outcome().is_some(),
+            Part::Pending => status.outcome().is_none(),
+        };
+        parts.retain(|part| {
+            statuses.is_empty() || statuses.iter().any(|status| is_of(*part, status))
+        });
+        parts
+    }
+}
+
+/// A list of a job's items.
+struct Walk<'a> {
+    store: &'a dyn Store,
+    scope: &'a Scope,
+    id: BatchId,
+    places: Vec<Place>,
+    outcomes: Vec<Status>,
+    parts: Vec<Part>,
+}
+
+impl Walk<'_> {
+    async fn page(&self, after: Option<&str>, limit: u32) -> Result<Listed<Item>> {
+        let (mut no, mut after) = self.begin(after)?;
+        let mut items = Vec::new();
+        while let Some(part) = self.parts.get(no) {
+            let room = limit - u32::try_from(items.len()).unwrap_or(limit);
+            let cursor = |next: String| Some(format!("{}{next}", part.prefix()));
+            if room == 0 {
+                return Ok(Listed::new(items, cursor(String::new())));
+            }
+            let (rows, next) = self.rows(*part, after.take(), room).await?;
+            items.extend(rows);
+            match next {
+                // Full, or as many bytes as a page may have.
+                Some(next) => return Ok(Listed::new(items, cursor(next))),
+                None => no += 1,
+            }
+        }
+        Ok(Listed::new(items, None))
+    }
+
+    /// In which part a page begins, and behind what.
+    fn begin(&self, after: Option<&str>) -> Result<(usize, Option<String>)> {
+        let Some(after) = after else { return Ok((0, None)) };
+        let fits = |(no, part): (usize, &Part)| {
+            let rest = after.strip_prefix(part.prefix())?;
+            Some((no, words::after(Some(rest.to_owned()))))
+        };
+        let found = self.parts.iter().enumerate().find_map(fits);
+        found.ok_or_else(|| {
+            let message = "`after` is no cursor of this list; begin again without it.";
+            Error::invalid("after", message)
+        })
+    }
+
+    async fn rows(
+        &self,
+        part: Part,
+        after: Option<String>,
+        limit: u32,
+    ) -> Result<(Vec<Item>, Option<String>)> {
+        match part {
+            Part::Finished => {
+                let query = FinishedQuery {
+                    batch: Some(self.id),
+                    statuses: self.outcomes.clone(),
+                    bodies: true,
+                    bytes_max: Some(PAGE_BYTES_MAX),
+                    after,
+                    limit,
+                    ..FinishedQuery::default()
+                };
+                let page = self.store.finished(self.scope, query).await?;
+                Ok((page.rows.into_iter().map(Item::from).collect(), page.next))
+            }
+            Part::Pending => {
+                let query = PendingQuery {
+                    batch: Some(self.id),
+                    places: self.places.clone(),
+                    after,
+                    limit,
+                    ..PendingQuery::default()
+                };
+                let page = self.store.pending(self.scope, query).await?;
+                Ok((page.rows.into_iter().map(Item::from).collect(), page.next))
+            }
+        }
+    }
+}
+
+impl From<FinishedLine> for Item {
+    fn from(line: FinishedLine) -> Self {
+        let result = result(&line.result);
+        let FinishedLine { batch, finished_at, result: finished, .. } = line;
+        Self {
+            item_id: finished.line.to_string(),
+            job_id: batch,
+            status: finished.status.into(),
+            attempts: finished.attempts,
+            locked_by: None,
+            locked_at: None,
+            updated_at: finished_at,
+            not_before: None,
+            input_summary: None,
+            custom_id: finished.custom_id,
+            http_status: finished.http_status,
+            error_code: finished.error_code,
+            error: finished.error,
+            result,
+        }
+    }
+}
+
+/// The row as it was shaped; where nothing shapes rows, the answer itself.
+fn result(finished: &Finished) -> Option<Box<RawValue>> {
+    if let Some(shaped) = &finished.shaped {
+        return RawValue::from_string(shaped.clone()).ok();
+    }
+    let text = String::from_utf8_lossy(finished.response.as_ref()?).into_owned();
+    match serde_json::from_str::<&RawValue>(&text) {
+        Ok(json) => Some(json.to_owned()),
+        Err(_) => to_raw_value(&text).ok(),
+    }
+}
+
+impl From<PendingLine> for Item {
+    fn from(line: PendingLine) -> Self {
+        Self {
+            item_id: line.line.to_string(),
+            job_id: line.batch,
+            status: line.place.into(),
+            attempts: line.attempts,
+            locked_by: line.held_by,
+            locked_at: line.held_since,
+            updated_at: line.updated_at,
+            not_before: line.not_before,
+            custom_id: line.summary.custom_id.clone(),
+            input_summary: Some(line.summary.into()),
+            http_status: None,
+            error_code: None,
+            error: None,
+            result: None,
+        }
+    }
+}
+
+impl From<Summary> for InputSummary {
+    fn from(summary: Summary) -> Self {
+        let Summary { title, brand, sku, model, url, .. } = summary;
+        Self { title, brand, sku, model, url }
+    }
+}
+
+impl From<Attempt> for Try {
+    fn from(attempt: Attempt) -> Self {
+        Self {
+            generation: attempt.generation,
+            attempt: attempt.attempt,
+            class: attempt.class.as_str(),
+            error_code: attempt.error_code,
+            error: attempt.error,
+            not_before: attempt.not_before,
+            created_at: attempt.created_at,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_is_named_by_its_line() {
+        assert_eq!(line("1"), Some(1));
+        for bad in ["", "0", "-1", "+1", "x", "1.0", "18446744073709551615", " 1"] {
+            assert_eq!(line(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_sort_says_which_part_comes_first() {
+        use ItemStatus::{Done, Pending};
+        assert_eq!(Part::asked(&[], Sort::Line), [Part::Finished, Part::Pending]);
+        assert_eq!(Part::asked(&[Done, Pending], Sort::UpdatedAt), [Part::Pending, Part::Finished]);
+        assert_eq!(Part::asked(&[Done], Sort::UpdatedAt), [Part::Finished]);
+        assert_eq!(Part::asked(&[Pending], Sort::Line), [Part::Pending]);
+    }
+}

@@ -1,0 +1,130 @@
+//! `POST /api/jobs/{id}/kickoff`: drives one job for a slice of time, in this process.
+//!
+//! Holds throughout: it is the same loop that every worker runs, so leases and limits hold; a slice
+//! that was begun goes on to its end, also when nobody waits for the answer any more.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+use windrow_domain::{BatchId, State as BatchState};
+use windrow_engine::execute::Executor;
+use windrow_engine::signal::Stop;
+use windrow_engine::{Engine, Until};
+use windrow_store::Scope;
+
+use super::words::{found, job_id};
+use crate::act::{Action, note};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::{Error, Result};
+use crate::extract::{Path, Query};
+
+const DURATION_MS_USUAL: u64 = 5_000;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct KickoffQuery {
+    duration_ms: Option<u64>,
+}
+
+/// What a slice did.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Kicked {
+    /// Items that got their result.
+    finished: u64,
+    /// Tries that failed and will be repeated.
+    retried: u64,
+    /// Items that were leased and went back unfinished.
+    released: u64,
+    /// Whether the job is closed now.
+    closed: bool,
+    /// Items without a result.
+    remaining: u64,
+    took_ms: u64,
+}
+
+pub(crate) async fn kickoff(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<KickoffQuery>,
+) -> Result<axum::Json<Kicked>> {
+    let id = job_id(&id)?;
+    let most = app.options.kickoff_ms_max;
+    let duration_ms = query.duration_ms.unwrap_or(DURATION_MS_USUAL.min(most));
+    if !(1..=most).contains(&duration_ms) {
+        let message = format!("`durationMs` must be between 1 and {most}.");
+        return Err(Error::invalid("durationMs", message));
+    }
+    let batch = found(app.store.batch(&caller.scope(), id).await, id)?;
+    let Some(executor) = app.executor.clone() else {
+        let message = "This server has no worker; the job is driven by workers elsewhere.";
+        return Err(Error::new(StatusCode::BAD_REQUEST, "no_worker", message));
+    };
+    if batch.state.is_closed() || batch.state == BatchState::Paused {
+        let (closed, remaining) = (batch.state.is_closed(), batch.counts.unfinished());
+        return Ok(axum::Json(Kicked { closed, remaining, ..Kicked::default() }));
+    }
+    let permit = app.rest.kickoff_permit()?;
+    note(&app, &caller, id, Action::Kickoff).await;
+    let (tell, told) = oneshot::channel();
+    let driver = app.clone();
+    app.rest.spawn(async move {
+        let done = drive(&driver, executor, id, Duration::from_millis(duration_ms)).await;
+        drop(permit);
+        // Nobody may be waiting.
+        let _ = tell.send(done);
+    });
+    let done = told.await.map_err(|_| Error::internal("a slice ended without an answer"))?;
+    done.map(axum::Json)
+}
+
+async fn drive(
+    app: &App,
+    executor: Arc<dyn Executor>,
+    id: BatchId,
+    time: Duration,
+) -> Result<Kicked> {
+    let (began_ms, stop) = (app.clock.millis(), Stop::new());
+    let engine = Engine::builder(app.store.clone())
+        .executor(executor)
+        .storage(app.storage.clone())
+        .options(app.work.clone())
+        .clock(app.clock.clone())
+        .stop(stop.clone())
+        .service("windrow kickoff")
+        .only(id)
+        .until(Until::Closed(id))
+        .build();
+    let handle = engine.handle();
+    let mut running = Box::pin(engine.run());
+    let report = tokio::select! {
+        report = &mut running => report,
+        () = async {
+            tokio::select! {
+                () = app.clock.sleep(time) => {}
+                () = app.rest.stopping() => {}
+            }
+        } => {
+            stop.give();
+            running.await
+        }
+    }?;
+    let progress = handle.progress();
+    let batch = found(app.store.batch(&Scope::All, id).await, id)?;
+    let took_ms = app.clock.millis().saturating_sub(began_ms);
+    tracing::info!(batch.id = %id, lines = progress.finished, elapsed_ms = took_ms, "job driven");
+    Ok(Kicked {
+        finished: progress.finished,
+        retried: progress.retries,
+        released: report.released,
+        closed: batch.state.is_closed(),
+        remaining: batch.counts.unfinished(),
+        took_ms,
+    })
+}

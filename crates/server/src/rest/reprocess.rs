@@ -1,0 +1,119 @@
+//! `POST /api/jobs/{id}/reprocess`: puts finished items back to run again, in bounded steps.
+
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use windrow_domain::LineSet;
+use windrow_domain::attempt::Status;
+use windrow_store::batch::{REPROCESS_LINES_MAX, Reprocess, Select};
+
+use super::items::line;
+use super::words::{self, found, job_id};
+use crate::act::{Action, note};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::{Error, Result};
+use crate::extract::{JsonOr, Path};
+
+/// Most items that one call names.
+const ITEMS_MAX: usize = 10_000;
+/// Most steps of one call; what is left is moved by the next.
+const STEPS_MAX: usize = 1_000;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Asked {
+    #[serde(default)]
+    scope: AskedScope,
+    item_ids: Option<Vec<String>>,
+    statuses: Option<Vec<String>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum AskedScope {
+    #[default]
+    Job,
+    Items,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Moved {
+    moved: u64,
+    generation: u32,
+    /// Whether a repeat of the call would move more.
+    more: bool,
+}
+
+pub(crate) async fn reprocess(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    JsonOr(asked): JsonOr<Asked>,
+) -> Result<axum::Json<Moved>> {
+    let (id, select, scope) = (job_id(&id)?, asked.select()?, caller.scope());
+    let mut step =
+        Reprocess { batch: id, select, generation: None, lines_max: REPROCESS_LINES_MAX };
+    let mut sum = Moved { moved: 0, generation: 0, more: true };
+    for _ in 0..STEPS_MAX {
+        let done = found(app.store.reprocess(&scope, step.clone()).await, id)?;
+        step.generation = Some(done.generation);
+        sum = Moved { moved: sum.moved + done.moved, generation: done.generation, more: done.more };
+        if !done.more {
+            break;
+        }
+    }
+    note(&app, &caller, id, Action::Reprocess).await;
+    app.wake();
+    tracing::info!(batch.id = %id, lines = sum.moved, "items put back to run again");
+    Ok(axum::Json(sum))
+}
+
+impl Asked {
+    fn select(self) -> Result<Select> {
+        match (self.scope, self.item_ids, self.statuses) {
+            (AskedScope::Job, None, statuses) => statuses_of(statuses).map(Select::Statuses),
+            (AskedScope::Items, Some(items), None) => lines(&items).map(Select::Lines),
+            (AskedScope::Job, Some(_), _) => {
+                let message = "`itemIds` needs the scope `items`.";
+                Err(Error::invalid("itemIds", message))
+            }
+            (AskedScope::Items, None, _) => {
+                Err(Error::invalid("itemIds", "The scope `items` needs `itemIds`."))
+            }
+            (AskedScope::Items, Some(_), Some(_)) => {
+                let message =
+                    "`statuses` needs the scope `job`; items are put back whatever they are.";
+                Err(Error::invalid("statuses", message))
+            }
+        }
+    }
+}
+
+/// What failed, unless somebody says otherwise.
+fn statuses_of(words: Option<Vec<String>>) -> Result<Vec<Status>> {
+    let Some(words) = words else { return Ok(vec![Status::Failed, Status::NotFound]) };
+    if words.is_empty() {
+        return Err(Error::invalid(
+            "statuses",
+            "`statuses` is empty; leave it out for all failed.",
+        ));
+    }
+    words.iter().map(|word| words::item_status(word).and_then(words::outcome)).collect()
+}
+
+fn lines(items: &[String]) -> Result<LineSet> {
+    if !(1..=ITEMS_MAX).contains(&items.len()) {
+        let message = format!("`itemIds` has 1 to {ITEMS_MAX} ids.");
+        return Err(Error::invalid("itemIds", message));
+    }
+    let mut lines = LineSet::new();
+    for item in items {
+        let line = line(item).ok_or_else(|| {
+            let message = "An item's id is the number of its line, as text.";
+            Error::invalid("itemIds", message)
+        })?;
+        lines.insert(line);
+    }
+    Ok(lines)
+}
