@@ -43,6 +43,8 @@ pub(crate) struct Size {
     pub(crate) closed: usize,
     /// Lines of the run whose memory is watched.
     pub(crate) worked: u64,
+    /// How long the crowd visits the server.
+    pub(crate) crowded: Duration,
 }
 
 /// Creating a batch: the large file against a small one.

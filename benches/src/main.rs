@@ -18,6 +18,7 @@ mod load;
 mod plan;
 mod postgres;
 mod report;
+mod server;
 mod sqlite;
 mod throughput;
 mod upstream;

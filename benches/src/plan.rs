@@ -14,7 +14,7 @@ use crate::postgres::PostgresBed;
 use crate::report::{self, Figure};
 use crate::sqlite::SqliteBed;
 use crate::windrow::Windrow;
-use crate::{closing, idle, throughput, worker_memory};
+use crate::{closing, idle, server, throughput, worker_memory};
 
 #[derive(clap::Args)]
 pub(crate) struct Run {
@@ -56,6 +56,7 @@ impl Scale {
                 idle: Duration::from_secs(30),
                 closed: 100,
                 worked: 1_000_000,
+                crowded: Duration::from_secs(60),
             },
             Scale::Small => Size {
                 lines: 40_000,
@@ -69,6 +70,7 @@ impl Scale {
                 idle: Duration::from_secs(5),
                 closed: 5,
                 worked: 20_000,
+                crowded: Duration::from_secs(3),
             },
         }
     }
@@ -197,6 +199,9 @@ async fn commands(
             table.add(figure);
         }
     }
+    if postgres.is_none() {
+        served(windrow, size, table).await?;
+    }
     if let (Some((_, url)), true) = (postgres, table.wants(store, "idle")) {
         if !idle::is_counted(url).await? {
             println!("idle: left out, since this server has no pg_stat_statements");
@@ -205,6 +210,23 @@ async fn commands(
         for figure in idle::idle(windrow, url, size).await? {
             table.add(figure);
         }
+    }
+    Ok(())
+}
+
+/// The figures of the server.
+async fn served(windrow: &Windrow, size: Size, table: &mut Table) -> Result<()> {
+    if table.wants("sqlite", "upload") {
+        server::upload(windrow, size).await?.into_iter().for_each(|figure| table.add(figure));
+    }
+    if table.wants("sqlite", "poll") {
+        table.add(server::poll(windrow, size).await?);
+    }
+    if table.wants("sqlite", "export") {
+        server::export(windrow, size).await?.into_iter().for_each(|figure| table.add(figure));
+    }
+    if table.wants("sqlite", "visit") {
+        table.add(server::crowd(windrow, size).await?);
     }
     Ok(())
 }

@@ -24,7 +24,7 @@ pub(crate) struct Args {
     #[arg(long)]
     small: bool,
     /// Only figures whose name begins so: drain, ingest, create, claim, crowd, status, closing,
-    /// snapshot, memory, run, worker, idle
+    /// snapshot, memory, run, worker, idle, upload, poll, export, visit
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// Only this store; `sqlite` needs no server
@@ -42,7 +42,7 @@ pub(crate) struct Args {
 }
 
 /// The figures that start the `windrow` program.
-const NEEDS_PROGRAM: [&str; 3] = ["run", "worker", "idle"];
+const NEEDS_PROGRAM: [&str; 7] = ["run", "worker", "idle", "upload", "poll", "export", "visit"];
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Store {
