@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use windrow_domain::{FileId, Owner};
 use windrow_engine::clock::Clock;
-use windrow_store::ingest::{Chunk, File, FileState, NewFile, NewLine, Verdict};
+use windrow_store::ingest::{Chunk, File, NewFile, NewLine, Verdict};
 use windrow_store::{Error, Ingest, Kind, Result, Scope};
 
 type When = fn(u32) -> bool;
