@@ -5,8 +5,9 @@ use std::sync::Arc;
 use axum::Router;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware;
-use axum::routing::get;
 use tokio::sync::Semaphore;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 use windrow_domain::Target;
 use windrow_engine::Handle;
 use windrow_engine::clock::Clock;
@@ -16,6 +17,7 @@ use windrow_engine::storage::Storage;
 use windrow_store::Store;
 
 use crate::auth::Guard;
+use crate::describe::{self, page};
 use crate::error::Error;
 use crate::metrics::{self, Metrics};
 use crate::options::Options;
@@ -114,12 +116,9 @@ impl App {
 
     /// Every route, ready to be served.
     pub fn router(&self) -> Router {
-        Router::new()
-            .nest("/v1", openai::routes(&self.options))
-            .nest("/api", rest::routes(&self.options))
-            .route("/healthz", get(ops::healthz))
-            .route("/readyz", get(ops::readyz))
-            .route("/metrics", get(metrics::metrics))
+        let (router, api) = routes(&self.options).split_for_parts();
+        router
+            .merge(page::routes(&describe::complete(api)))
             .fallback(nothing_here)
             .method_not_allowed_fallback(wrong_method)
             .layer(middleware::from_fn_with_state(self.clone(), trace))
@@ -132,6 +131,22 @@ impl App {
             engine.wake();
         }
     }
+}
+
+/// The routes that the description has.
+fn routes(options: &Options) -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(describe::outline())
+        .nest("/v1", openai::routes(options))
+        .nest("/api", rest::routes(options).into())
+        .routes(routes!(ops::healthz))
+        .routes(routes!(ops::readyz))
+        .routes(routes!(metrics::metrics))
+}
+
+/// The description of the API, as it is served at `/openapi.json`.
+pub fn openapi() -> String {
+    let (_, api) = routes(&Options::default()).split_for_parts();
+    describe::text(&describe::complete(api))
 }
 
 async fn nothing_here(uri: Uri) -> Error {

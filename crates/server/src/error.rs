@@ -127,7 +127,7 @@ impl Error {
 impl From<windrow_store::Error> for Error {
     fn from(error: windrow_store::Error) -> Self {
         let causes = windrow_engine::causes(&error);
-        let made = match error.kind {
+        match error.kind {
             Kind::Missing => {
                 let what = format!("There is no such thing: {}.", error.subject);
                 Self::new(StatusCode::NOT_FOUND, "not_found", what)
@@ -146,8 +146,7 @@ impl From<windrow_store::Error> for Error {
                 Self { cause: Some(causes), ..busy.after_secs(1) }
             }
             Kind::LeaseLost | Kind::Corrupt => Self::internal(causes),
-        };
-        made
+        }
     }
 }
 

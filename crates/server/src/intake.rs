@@ -14,6 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use tokio::sync::SemaphorePermit;
 use tokio_util::io::StreamReader;
+use utoipa::ToSchema;
 use windrow_domain::FileId;
 use windrow_engine::ingest::{self, Ingested, ingest_by};
 use windrow_store::Scope;
@@ -35,10 +36,20 @@ const LIFE_SECS: std::ops::RangeInclusive<u64> = 3600..=2_592_000;
 const PURPOSE: &str = "batch";
 
 /// How long something lives after it was made.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, ToSchema)]
 pub(crate) struct ExpiresAfter {
+    #[schema(value_type = Anchor, inline)]
     anchor: String,
+    #[schema(minimum = 3600, maximum = 2592000)]
     seconds: u64,
+}
+
+/// From when a life is counted.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "it is read as text, to name it in errors; here it is only described")]
+pub(crate) enum Anchor {
+    CreatedAt,
 }
 
 impl ExpiresAfter {

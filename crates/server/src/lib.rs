@@ -9,6 +9,7 @@
 mod act;
 mod app;
 pub mod auth;
+mod describe;
 mod download;
 pub mod error;
 mod extract;
@@ -25,6 +26,6 @@ mod serve;
 pub mod tls;
 mod trace;
 
-pub use app::{App, Inner, Parts, Routes, Unserved};
+pub use app::{App, Inner, Parts, Routes, Unserved, openapi};
 pub use metrics::Metrics;
 pub use options::Options;

@@ -28,6 +28,7 @@ use windrow_store::around::Surrounded;
 use windrow_store::batch::Batch;
 
 use crate::app::App;
+use crate::describe::refusals::Broken;
 use crate::error::{Error, Result};
 
 pub use executor::Counted;
@@ -281,7 +282,11 @@ impl GaugeSet {
     }
 }
 
-/// `GET /metrics`.
+/// Numbers for Prometheus
+#[utoipa::path(
+    get, path = "/metrics", operation_id = "metrics", tag = "Operations",
+    responses((status = 200, description = "All of them, as OpenMetrics text.",
+        content_type = "application/openmetrics-text", body = String), Broken))]
 pub(crate) async fn metrics(State(app): State<App>) -> Result<impl IntoResponse> {
     let numbers = &app.metrics.0;
     let pending = numbers.pending.count(&*app.store).await;

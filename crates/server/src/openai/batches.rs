@@ -5,9 +5,13 @@ use std::collections::BTreeMap;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use serde::Deserialize;
+use utoipa::openapi::schema::SchemaType;
+use utoipa::openapi::{ObjectBuilder, Schema, Type};
+use utoipa::{IntoParams, ToSchema};
 use windrow_domain::BatchId;
 use windrow_store::Kind;
 use windrow_store::batch::{Batch, NewBatch};
+use windrow_store::ingest::ENDPOINT_BYTES_MAX;
 use windrow_store::inspect::BatchesQuery;
 
 use super::ids;
@@ -17,6 +21,7 @@ use super::validate::validate;
 use crate::act::{Action, note};
 use crate::app::App;
 use crate::auth::Caller;
+use crate::describe::refusals::{Missing, OtherKind, TooLarge, TooSlow};
 use crate::error::{Error, Result};
 use crate::extract::{Json, Path, Query};
 use crate::intake::ExpiresAfter;
@@ -29,24 +34,55 @@ const METADATA_KEY_CHARS_MAX: usize = 64;
 const METADATA_VALUE_CHARS_MAX: usize = 512;
 /// Shortest and longest window.
 const WINDOW_SECS: std::ops::RangeInclusive<u64> = 60..=30 * 24 * 3600;
+/// A text that every store can keep.
+const WITHOUT_NUL: &str = "^[^\\u0000]*$";
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
 
-#[derive(Debug, Deserialize)]
+/// What to run, and how.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = NewBatch)]
 pub(crate) struct Create {
+    /// A file that was uploaded for the purpose `batch`.
     input_file_id: String,
+    /// What every line of the file asks for.
+    #[schema(example = "/v1/chat/completions", max_length = 2048, pattern = "^/[!-~]*$")]
     endpoint: String,
+    /// How long it may take: minutes, hours or days, from one minute to 30 days.
+    #[schema(
+        example = "24h",
+        pattern = "^(([1-9]|[12][0-9]|30)d|([1-9][0-9]?|[1-6][0-9]{2}|7[01][0-9]|720)h|([1-9][0-9]{0,3}|[1-3][0-9]{4}|4[0-2][0-9]{3}|43[01][0-9]{2}|43200)m|([6-9][0-9]|[1-9][0-9]{2,5}|1[0-9]{6}|2[0-4][0-9]{5}|25[0-8][0-9]{4}|259[01][0-9]{3}|2592000)s)$"
+    )]
     completion_window: String,
+    /// Up to 16 pairs.
+    #[schema(schema_with = metadata_schema)]
     metadata: Option<BTreeMap<String, String>>,
     output_expires_after: Option<ExpiresAfter>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
+    /// The last id of the page before.
+    #[param(pattern = "^batch_[0-9a-f]{32}$")]
     after: Option<String>,
+    /// How many.
+    #[param(minimum = 1, maximum = 100, default = 20)]
     limit: Option<u32>,
 }
 
+/// Creates a batch
+///
+/// It answers at once, and validates then: a batch over a file with errors becomes `failed`, and
+/// lists them.
+#[utoipa::path(
+    post, path = "/batches", operation_id = "createBatch", tag = "Batches", security(("key" = [])),
+    params(("Idempotency-Key" = Option<String>, Header, max_length = 255,
+        pattern = "^[!-~]([ -~]*[!-~])?$",
+        description = "The same key again gives the same batch, and makes no second one.")),
+    request_body = Create,
+    responses((status = 200, description = "The batch.", body = BatchObject), Missing, TooSlow,
+        TooLarge, OtherKind))]
 pub(crate) async fn create(
     State(app): State<App>,
     caller: Caller,
@@ -56,10 +92,7 @@ pub(crate) async fn create(
     let window_secs = window("completion_window", &create.completion_window)?;
     let metadata = create.metadata.unwrap_or_default();
     check_metadata(&metadata)?;
-    if !create.endpoint.starts_with('/') {
-        let message = "`endpoint` must be a path that begins with `/`, as /v1/chat/completions.";
-        return Err(Error::invalid("endpoint", message));
-    }
+    check_endpoint(&create.endpoint)?;
     let output_secs = match create.output_expires_after {
         Some(after) => after.secs("output_expires_after")?,
         None => app.options.output_secs,
@@ -75,8 +108,9 @@ pub(crate) async fn create(
         return Err(Error::invalid("input_file_id", message));
     }
     let errors = validate(&app, &scope, &file, &create.endpoint).await?;
+    let new_id = BatchId::new();
     let batch = NewBatch {
-        id: BatchId::new(),
+        id: new_id,
         file: id,
         owner: caller.owner.clone(),
         endpoint: create.endpoint,
@@ -98,12 +132,21 @@ pub(crate) async fn create(
         ),
         _ => error.into(),
     })?;
+    if batch.id != new_id {
+        // A repeat made nothing: it sees the batch as it is by now.
+        return Ok(axum::Json(batch.into()));
+    }
     note(&app, &caller, batch.id, Action::Create).await;
     app.wake();
     tracing::info!(batch.id = %batch.id, file.id = %id, owner = %caller.owner, "batch created");
     Ok(axum::Json(BatchObject::from(batch).validating()))
 }
 
+/// Retrieves a batch
+#[utoipa::path(
+    get, path = "/batches/{id}", operation_id = "retrieveBatch", tag = "Batches",
+    security(("key" = [])), params(("id" = String, Path, pattern = "^batch_[0-9a-f]{32}$")),
+    responses((status = 200, description = "The batch.", body = BatchObject), Missing))]
 pub(crate) async fn retrieve(
     State(app): State<App>,
     caller: Caller,
@@ -113,6 +156,13 @@ pub(crate) async fn retrieve(
     Ok(axum::Json(found(batch, &id)?.into()))
 }
 
+/// Cancels a batch
+///
+/// What was finished until then stays readable. One that is closed already stays as it is.
+#[utoipa::path(
+    post, path = "/batches/{id}/cancel", operation_id = "cancelBatch", tag = "Batches",
+    security(("key" = [])), params(("id" = String, Path, pattern = "^batch_[0-9a-f]{32}$")),
+    responses((status = 200, description = "The batch.", body = BatchObject), Missing))]
 pub(crate) async fn cancel(
     State(app): State<App>,
     caller: Caller,
@@ -128,17 +178,26 @@ pub(crate) async fn cancel(
     Ok(axum::Json(found(cancelled, &id)?.into()))
 }
 
+/// Lists batches
+///
+/// The newest first.
+#[utoipa::path(
+    get, path = "/batches", operation_id = "listBatches", tag = "Batches",
+    security(("key" = [])), params(ListQuery),
+    responses((status = 200, description = "A page.", body = List<BatchObject>), Missing))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
     Query(query): Query<ListQuery>,
 ) -> Result<axum::Json<List<BatchObject>>> {
+    let after = query.after.as_deref();
     let page = BatchesQuery {
-        after_id: query.after.as_deref().map(ids::read_batch).transpose()?,
+        after_id: after.map(ids::read_batch).transpose().map_err(|_| ids::no_cursor("batch"))?,
         limit: super::limit(query.limit, LIMIT_USUAL, LIMIT_MAX)?,
         ..BatchesQuery::default()
     };
-    let found = app.store.batches(&caller.own(), page).await?;
+    let found = app.store.batches(&caller.own(), page).await;
+    let found = found.map_err(|error| super::behind(error, after, ids::no_batch))?;
     let data = found.rows.into_iter().map(BatchObject::from).collect();
     Ok(axum::Json(List::new(data, found.next.is_some(), |batch: &BatchObject| batch.id.clone())))
 }
@@ -166,8 +225,41 @@ pub(crate) fn window(param: &str, text: &str) -> Result<u64> {
         Some('d') => 24 * 3600,
         _ => return Err(wrong()),
     };
-    let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
+    let digits = &text[..text.len() - 1];
+    let plain = digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.starts_with('0');
+    let number: u64 = digits.parse().ok().filter(|_| plain).ok_or_else(wrong)?;
     number.checked_mul(unit).filter(|secs| WINDOW_SECS.contains(secs)).ok_or_else(wrong)
+}
+
+fn metadata_schema() -> Schema {
+    let value = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .max_length(Some(METADATA_VALUE_CHARS_MAX))
+        .pattern(Some(WITHOUT_NUL));
+    let key = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .min_length(Some(1))
+        .max_length(Some(METADATA_KEY_CHARS_MAX))
+        .pattern(Some(WITHOUT_NUL));
+    let pairs = ObjectBuilder::new()
+        .schema_type(SchemaType::from_iter([Type::Object, Type::Null]))
+        .max_properties(Some(METADATA_PAIRS_MAX))
+        .property_names(Some(Schema::from(key)))
+        .additional_properties(Some(Schema::from(value)))
+        .description(Some("Up to 16 pairs."));
+    Schema::from(pairs)
+}
+
+fn check_endpoint(endpoint: &str) -> Result<()> {
+    let plain = endpoint.starts_with('/') && endpoint.bytes().all(|byte| byte.is_ascii_graphic());
+    match plain && endpoint.len() <= ENDPOINT_BYTES_MAX {
+        true => Ok(()),
+        false => {
+            let message =
+                "`endpoint` must be a plain path that begins with `/`, as /v1/chat/completions.";
+            Err(Error::invalid("endpoint", message))
+        }
+    }
 }
 
 fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<()> {
@@ -191,8 +283,9 @@ fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<()> {
 
 pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>> {
     let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
-    let text =
-        value.to_str().ok().filter(|text| (1..=IDEMPOTENCY_KEY_BYTES_MAX).contains(&text.len()));
+    let plain = |text: &&str| text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    let fits = |text: &&str| (1..=IDEMPOTENCY_KEY_BYTES_MAX).contains(&text.len());
+    let text = value.to_str().ok().filter(plain).filter(fits);
     match text {
         Some(text) => Ok(Some(text.to_owned())),
         None => Err(Error::invalid(
@@ -211,9 +304,20 @@ mod tests {
         for (text, secs) in [("24h", 86_400), ("5m", 300), ("7d", 604_800), ("60s", 60)] {
             assert_eq!(window("w", text).unwrap(), secs);
         }
-        for bad in
-            ["", "h", "24", "0h", "31d", "-1h", "1.5h", "24hours", "1ü", "99999999999999999999d"]
-        {
+        for bad in [
+            "",
+            "h",
+            "24",
+            "0h",
+            "31d",
+            "-1h",
+            "1.5h",
+            "+1h",
+            "01h",
+            "24hours",
+            "1ü",
+            "99999999999999999999d",
+        ] {
             assert!(window("w", bad).is_err(), "{bad}");
         }
     }

@@ -20,6 +20,8 @@ use windrow_store::{Scope, Store};
 use super::files::{Found, find};
 use crate::app::App;
 use crate::auth::Caller;
+use crate::describe::Binary;
+use crate::describe::refusals::{Beyond, Missing};
 use crate::download::{Download, pipe};
 use crate::error::{Error, Result};
 use crate::extract::Path;
@@ -30,6 +32,22 @@ const OUTPUT_BYTES_MAX: u64 = 4 << 20;
 /// Says that a batch still runs, so that there will be more.
 const INCOMPLETE: &str = "x-incomplete";
 
+/// Reads a file
+///
+/// The exact bytes of an upload, or an output. The output of a batch that still runs is what there is
+/// so far, with `X-Incomplete: true`, and in no part of it.
+#[utoipa::path(
+    get, path = "/files/{id}/content", operation_id = "readFile", tag = "Files",
+    security(("key" = [])),
+    params(("id" = String, Path, pattern = "^file-[0-9a-f]{32}$"),
+        ("Range" = Option<String>, Header, example = "bytes=0-99",
+            description = "One range of bytes; what is none is ignored.")),
+    responses(
+        (status = 200, description = "All of it.", content_type = "application/jsonl", body = inline(Binary),
+            headers(("X-Incomplete" = String, description = "`true` while there will be more."))),
+        (status = 206, description = "That range of it.", content_type = "application/jsonl",
+            body = inline(Binary), headers(("Content-Range" = String))),
+        Missing, Beyond))]
 pub(crate) async fn content(
     State(app): State<App>,
     caller: Caller,

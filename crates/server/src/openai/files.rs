@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 use windrow_domain::{FileId, OutputKind};
 use windrow_store::batch::Batch;
 use windrow_store::inspect::{FilesQuery, PAGE_MAX};
@@ -9,46 +10,67 @@ use windrow_store::{Kind, Scope};
 
 use super::ids;
 use super::list::List;
-use super::object::{FileObject, Outputs, growing_output};
+use super::object::{FileObject, FileTag, Outputs, growing_output};
 use crate::app::App;
 use crate::auth::Caller;
+use crate::describe::refusals::Missing;
 use crate::error::{Error, Result};
 use crate::extract::{Path, Query};
 
 /// Most files of one page.
 const LIMIT_MAX: u32 = 10_000;
+const PURPOSE_BYTES_MAX: usize = 64;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
+    /// Only those for this: `batch` or `batch_output`.
+    #[param(max_length = 64, pattern = "^[a-zA-Z0-9_-]+$")]
     purpose: Option<String>,
+    /// How many.
+    #[param(minimum = 1, maximum = 10000, default = 10000)]
     limit: Option<u32>,
+    /// By the time they were made.
+    #[param(inline, default = "desc")]
     order: Option<Order>,
+    /// The last id of the page before.
+    #[param(pattern = "^file-[0-9a-f]{32}$")]
     after: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Order {
     Asc,
     Desc,
 }
 
-#[derive(Debug, Serialize)]
+/// A file that is gone.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = DeletedFile)]
 pub(crate) struct Deleted {
     id: String,
-    object: &'static str,
+    #[schema(inline)]
+    object: FileTag,
     deleted: bool,
 }
 
+/// Lists files
+#[utoipa::path(
+    get, path = "/files", operation_id = "listFiles", tag = "Files", security(("key" = [])),
+    params(ListQuery),
+    responses((status = 200, description = "A page.", body = List<FileObject>), Missing))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
     Query(query): Query<ListQuery>,
 ) -> Result<axum::Json<List<FileObject>>> {
     let limit = super::limit(query.limit, LIMIT_MAX, LIMIT_MAX)?;
+    let after = query.after.as_deref();
+    query.purpose.as_deref().map(check_purpose).transpose()?;
     let mut page = FilesQuery {
+        after_id: after.map(ids::read_file).transpose().map_err(|_| ids::no_cursor("file"))?,
         purpose: query.purpose,
-        after_id: query.after.as_deref().map(ids::read_file).transpose()?,
         ascending: query.order == Some(Order::Asc),
         limit: limit.min(PAGE_MAX),
         ..FilesQuery::default()
@@ -56,7 +78,8 @@ pub(crate) async fn list(
     let (scope, mut data, mut has_more) = (caller.own(), Vec::new(), true);
     while has_more && data.len() < limit as usize {
         page.limit = PAGE_MAX.min(limit - u32::try_from(data.len()).unwrap_or(limit));
-        let found = app.store.files(&scope, page.clone()).await?;
+        let found = app.store.files(&scope, page.clone()).await;
+        let found = found.map_err(|error| super::behind(error, after, ids::no_file))?;
         data.extend(found.rows.into_iter().map(FileObject::from));
         has_more = found.next.is_some();
         (page.after, page.after_id) = (found.next, None);
@@ -64,6 +87,20 @@ pub(crate) async fn list(
     Ok(axum::Json(List::new(data, has_more, |file| file.id.clone())))
 }
 
+/// A purpose that no file has is none of ours, and fine; a text that is no word is not.
+fn check_purpose(purpose: &str) -> Result<()> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    match (1..=PURPOSE_BYTES_MAX).contains(&purpose.len()) && purpose.bytes().all(plain) {
+        true => Ok(()),
+        false => Err(Error::invalid("purpose", "`purpose` must be a word, as `batch`.")),
+    }
+}
+
+/// Retrieves a file
+#[utoipa::path(
+    get, path = "/files/{id}", operation_id = "retrieveFile", tag = "Files",
+    security(("key" = [])), params(("id" = String, Path, pattern = "^file-[0-9a-f]{32}$")),
+    responses((status = 200, description = "The file.", body = FileObject), Missing))]
 pub(crate) async fn retrieve(
     State(app): State<App>,
     caller: Caller,
@@ -76,6 +113,13 @@ pub(crate) async fn retrieve(
     }))
 }
 
+/// Deletes a file
+///
+/// One that a batch still needs is refused.
+#[utoipa::path(
+    delete, path = "/files/{id}", operation_id = "deleteFile", tag = "Files",
+    security(("key" = [])), params(("id" = String, Path, pattern = "^file-[0-9a-f]{32}$")),
+    responses((status = 200, description = "It is gone.", body = Deleted), Missing))]
 pub(crate) async fn delete(
     State(app): State<App>,
     caller: Caller,
@@ -83,7 +127,9 @@ pub(crate) async fn delete(
 ) -> Result<axum::Json<Deleted>> {
     let file = ids::read_file(&id)?;
     match app.store.drop_file(&caller.scope(), file).await {
-        Ok(()) => Ok(axum::Json(Deleted { id: ids::file(file), object: "file", deleted: true })),
+        Ok(()) => {
+            Ok(axum::Json(Deleted { id: ids::file(file), object: FileTag::File, deleted: true }))
+        }
         Err(error) if error.kind == Kind::Missing => Err(ids::no_file(&id)),
         Err(error) if error.kind == Kind::Conflict => Err(Error::new(
             axum::http::StatusCode::BAD_REQUEST,

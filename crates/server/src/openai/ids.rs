@@ -33,6 +33,11 @@ pub(crate) fn no_batch(text: &str) -> Error {
     Error::missing("batch", text)
 }
 
+/// An `after` that is no id.
+pub(crate) fn no_cursor(what: &str) -> Error {
+    Error::invalid("after", format!("`after` must be the id of a {what}."))
+}
+
 /// Our own form of an id is read as well; nobody writes it with capital letters or braces.
 fn read(prefix: &str, text: &str) -> Option<Uuid> {
     let digits = text.strip_prefix(prefix).unwrap_or(text);

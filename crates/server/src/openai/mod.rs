@@ -9,26 +9,26 @@ mod object;
 mod upload;
 pub(crate) mod validate;
 
-use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::routing::{get, post};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::error::{Error, Result};
 use crate::options::Options;
 
 /// Everything under `/v1`.
-pub(crate) fn routes(options: &Options) -> Router<App> {
-    let uploads = Router::new()
-        .route("/files", post(upload::upload).get(files::list))
+pub(crate) fn routes(options: &Options) -> OpenApiRouter<App> {
+    let uploads = OpenApiRouter::default()
+        .routes(routes!(upload::upload, files::list))
         // Its own bound holds there: nothing is kept in memory.
         .layer(DefaultBodyLimit::disable());
-    Router::new()
-        .route("/files/{id}", get(files::retrieve).delete(files::delete))
-        .route("/files/{id}/content", get(content::content))
-        .route("/batches", post(batches::create).get(batches::list))
-        .route("/batches/{id}", get(batches::retrieve))
-        .route("/batches/{id}/cancel", post(batches::cancel))
+    OpenApiRouter::default()
+        .routes(routes!(files::retrieve, files::delete))
+        .routes(routes!(content::content))
+        .routes(routes!(batches::create, batches::list))
+        .routes(routes!(batches::retrieve))
+        .routes(routes!(batches::cancel))
         .layer(DefaultBodyLimit::max(options.body_bytes_max))
         .merge(uploads)
 }
@@ -38,5 +38,17 @@ fn limit(asked: Option<u32>, usual: u32, most: u32) -> Result<u32> {
     match asked.unwrap_or(usual) {
         limit if (1..=most).contains(&limit) => Ok(limit),
         _ => Err(Error::invalid("limit", format!("`limit` must be between 1 and {most}."))),
+    }
+}
+
+/// The error of a list that was to go on behind something: that is not there, or somebody else's.
+fn behind(
+    error: windrow_store::Error,
+    after: Option<&str>,
+    missing: impl FnOnce(&str) -> Error,
+) -> Error {
+    match (error.kind, after) {
+        (windrow_store::Kind::Invalid, Some(after)) => missing(after).at("after"),
+        _ => error.into(),
     }
 }

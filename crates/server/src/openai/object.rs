@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::Serialize;
+use utoipa::ToSchema;
 use windrow_domain::{Ending, FileId, State};
 use windrow_engine::finalise::Summary;
 use windrow_engine::output::Usage;
@@ -11,35 +12,69 @@ use windrow_store::batch::Batch;
 use windrow_store::ingest::{File, FileState, LineError};
 
 use super::ids;
+use super::list::ListTag;
 
 /// An uploaded file, or an output.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = File)]
 pub(crate) struct FileObject {
+    #[schema(pattern = "^file-[0-9a-f]{32}$")]
     pub(crate) id: String,
-    object: &'static str,
+    #[schema(inline)]
+    object: FileTag,
     bytes: u64,
+    /// Unix seconds, as all times.
     created_at: i64,
+    #[schema(required)]
     expires_at: Option<i64>,
+    #[schema(example = "requests.jsonl")]
     filename: String,
+    #[schema(value_type = FilePurpose)]
     purpose: String,
-    status: &'static str,
+    status: FileStatus,
+    #[schema(required)]
     status_details: Option<String>,
+}
+
+/// The word that says what an object is.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum FileTag {
+    File,
+}
+
+/// What a file is for.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "the store has it as text; here it is only described")]
+pub(crate) enum FilePurpose {
+    Batch,
+    BatchOutput,
+}
+
+/// How far a file is. One with an error has lines that cannot be run.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum FileStatus {
+    Uploaded,
+    Processed,
+    Error,
 }
 
 impl From<File> for FileObject {
     fn from(file: File) -> Self {
         Self {
             id: ids::file(file.id),
-            object: "file",
+            object: FileTag::File,
             bytes: file.bytes,
             created_at: file.created_at.as_second(),
             expires_at: file.expires_at.map(Timestamp::as_second),
             filename: file.name,
             purpose: file.purpose,
             status: match file.state {
-                FileState::Open => "uploaded",
-                FileState::Sealed => "processed",
-                FileState::Invalid | FileState::Dropped => "error",
+                FileState::Open => FileStatus::Uploaded,
+                FileState::Sealed => FileStatus::Processed,
+                FileState::Invalid | FileState::Dropped => FileStatus::Error,
             },
             status_details: (file.state == FileState::Invalid).then(|| {
                 "The file does not validate; a batch over it fails with the list of errors."
@@ -53,55 +88,158 @@ impl From<File> for FileObject {
 pub(crate) fn growing_output(batch: &Batch, id: FileId, name: String) -> FileObject {
     FileObject {
         id: ids::file(id),
-        object: "file",
+        object: FileTag::File,
         bytes: 0,
         created_at: batch.created_at.as_second(),
         expires_at: None,
         filename: name,
         purpose: "batch_output".to_owned(),
-        status: "uploaded",
+        status: FileStatus::Uploaded,
         status_details: Some("The batch still runs; this output is incomplete.".to_owned()),
     }
 }
 
 /// A batch.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Batch)]
 pub(crate) struct BatchObject {
+    #[schema(pattern = "^batch_[0-9a-f]{32}$")]
     pub(crate) id: String,
-    object: &'static str,
+    #[schema(inline)]
+    object: BatchTag,
+    #[schema(example = "/v1/chat/completions")]
     endpoint: String,
+    #[schema(required)]
     model: Option<String>,
+    /// Why it failed before it began.
+    #[schema(required)]
     errors: Option<Errors>,
+    #[schema(pattern = "^file-[0-9a-f]{32}$")]
     input_file_id: String,
+    #[schema(example = "24h")]
     completion_window: String,
-    status: &'static str,
+    status: BatchStatus,
+    /// Readable while the batch runs, and marked incomplete until it is closed.
+    #[schema(required)]
     output_file_id: Option<String>,
+    #[schema(required)]
     error_file_id: Option<String>,
+    /// Unix seconds, as all times.
     created_at: i64,
+    #[schema(required)]
     in_progress_at: Option<i64>,
+    #[schema(required)]
     expires_at: Option<i64>,
+    #[schema(required)]
     finalizing_at: Option<i64>,
+    #[schema(required)]
     completed_at: Option<i64>,
+    #[schema(required)]
     failed_at: Option<i64>,
+    #[schema(required)]
     expired_at: Option<i64>,
+    #[schema(required)]
     cancelling_at: Option<i64>,
+    #[schema(required)]
     cancelled_at: Option<i64>,
     request_counts: RequestCounts,
-    usage: Option<Usage>,
+    #[schema(required)]
+    usage: Option<Tokens>,
+    #[schema(required)]
     metadata: Option<BTreeMap<String, String>>,
 }
 
-#[derive(Debug, Serialize)]
-struct Errors {
-    object: &'static str,
-    data: Vec<LineError>,
+/// The word that says what an object is.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum BatchTag {
+    Batch,
 }
 
-#[derive(Debug, Serialize)]
+/// How far a batch is. A paused one is in progress to those who know no pause.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum BatchStatus {
+    Validating,
+    Failed,
+    InProgress,
+    Finalizing,
+    Completed,
+    Expired,
+    Cancelling,
+    Cancelled,
+}
+
+/// What is wrong with a file, line by line.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BatchErrors)]
+struct Errors {
+    #[schema(inline)]
+    object: ListTag,
+    data: Vec<BatchError>,
+}
+
+/// What is wrong with a line, or with the whole file.
+#[derive(Debug, Serialize, ToSchema)]
+struct BatchError {
+    #[schema(example = "invalid_json_line")]
+    code: String,
+    /// Which line; null when it is the file.
+    #[schema(required)]
+    line: Option<u64>,
+    message: String,
+    #[schema(required)]
+    param: Option<String>,
+}
+
+impl From<LineError> for BatchError {
+    fn from(LineError { code, line, message, param }: LineError) -> Self {
+        Self { code, line, message, param }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
 struct RequestCounts {
     total: u64,
     completed: u64,
     failed: u64,
+}
+
+/// Tokens of all lines, as far as their answers say.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BatchUsage)]
+struct Tokens {
+    input_tokens: u64,
+    #[schema(inline)]
+    input_tokens_details: CachedTokens,
+    output_tokens: u64,
+    #[schema(inline)]
+    output_tokens_details: ReasoningTokens,
+    total_tokens: u64,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct CachedTokens {
+    cached_tokens: u64,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct ReasoningTokens {
+    reasoning_tokens: u64,
+}
+
+impl From<Usage> for Tokens {
+    fn from(usage: Usage) -> Self {
+        let cached_tokens = usage.input_tokens_details.cached_tokens;
+        let reasoning_tokens = usage.output_tokens_details.reasoning_tokens;
+        Self {
+            input_tokens: usage.input_tokens,
+            input_tokens_details: CachedTokens { cached_tokens },
+            output_tokens: usage.output_tokens,
+            output_tokens_details: ReasoningTokens { reasoning_tokens },
+            total_tokens: usage.total_tokens,
+        }
+    }
 }
 
 impl From<Batch> for BatchObject {
@@ -111,7 +249,7 @@ impl From<Batch> for BatchObject {
         let outputs = Outputs::of(&batch);
         Self {
             id: ids::batch(batch.id),
-            object: "batch",
+            object: BatchTag::Batch,
             model: None,
             input_file_id: ids::file(batch.file),
             completion_window: window(&batch),
@@ -128,10 +266,12 @@ impl From<Batch> for BatchObject {
             cancelling_at: batch.cancelling_at.map(secs),
             cancelled_at: closed(State::Cancelled).map(secs),
             request_counts: counts(&batch),
-            usage: Summary::of(&batch).and_then(|summary| summary.usage),
+            usage: Summary::of(&batch).and_then(|summary| summary.usage).map(Tokens::from),
             metadata: (!batch.metadata.is_empty()).then_some(batch.metadata),
-            errors: (!batch.errors.is_empty())
-                .then_some(Errors { object: "list", data: batch.errors }),
+            errors: (!batch.errors.is_empty()).then(|| Errors {
+                object: ListTag::List,
+                data: batch.errors.into_iter().map(BatchError::from).collect(),
+            }),
             endpoint: batch.endpoint,
         }
     }
@@ -140,7 +280,7 @@ impl From<Batch> for BatchObject {
 impl BatchObject {
     /// The answer to a creation: whatever is known already, it begins by validating.
     pub(crate) fn validating(mut self) -> Self {
-        self.status = "validating";
+        self.status = BatchStatus::Validating;
         self.in_progress_at = None;
         self.failed_at = None;
         self.errors = None;
@@ -179,15 +319,17 @@ fn window(batch: &Batch) -> String {
 }
 
 /// A paused batch is in progress to those who know no pause.
-fn status(state: State) -> &'static str {
+fn status(state: State) -> BatchStatus {
     match state {
-        State::InProgress | State::Paused => "in_progress",
-        State::Cancelling | State::Finalizing(Ending::Cancelled) => "cancelling",
-        State::Expiring | State::Finalizing(Ending::Completed | Ending::Expired) => "finalizing",
-        State::Completed => "completed",
-        State::Failed => "failed",
-        State::Cancelled => "cancelled",
-        State::Expired => "expired",
+        State::InProgress | State::Paused => BatchStatus::InProgress,
+        State::Cancelling | State::Finalizing(Ending::Cancelled) => BatchStatus::Cancelling,
+        State::Expiring | State::Finalizing(Ending::Completed | Ending::Expired) => {
+            BatchStatus::Finalizing
+        }
+        State::Completed => BatchStatus::Completed,
+        State::Failed => BatchStatus::Failed,
+        State::Cancelled => BatchStatus::Cancelled,
+        State::Expired => BatchStatus::Expired,
     }
 }
 

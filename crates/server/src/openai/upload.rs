@@ -3,13 +3,54 @@
 use axum::extract::multipart::MultipartRejection;
 use axum::extract::{Multipart, State};
 use axum::http::StatusCode;
+use utoipa::ToSchema;
 
 use super::object::FileObject;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::describe::refusals::{OtherKind, TooLarge, TooSlow};
 use crate::error::{Error, Result};
-use crate::intake::{self, Purpose};
+use crate::intake::{self, Anchor, Purpose};
 
+/// The parts of the form, in this order.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "the parts are read as they come; here they are only described")]
+pub(crate) struct NewFile {
+    #[schema(inline)]
+    purpose: NewFilePurpose,
+    /// With the seconds, or not at all.
+    #[schema(inline, nullable = false, rename = "expires_after[anchor]")]
+    anchor: Option<Anchor>,
+    /// How long the file lives.
+    #[schema(
+        rename = "expires_after[seconds]",
+        nullable = false,
+        minimum = 3600,
+        maximum = 2592000
+    )]
+    seconds: Option<u64>,
+    /// One request per line.
+    #[schema(value_type = String, format = Binary)]
+    file: Vec<u8>,
+}
+
+/// What files are taken for.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "only described")]
+enum NewFilePurpose {
+    Batch,
+}
+
+/// Uploads a file
+///
+/// It is stored and validated as it comes in. A file with errors is kept, with the status `error`; a
+/// batch over it fails, and lists them.
+#[utoipa::path(
+    post, path = "/files", operation_id = "uploadFile", tag = "Files", security(("key" = [])),
+    request_body(content = NewFile, content_type = "multipart/form-data"),
+    responses((status = 200, description = "The file.", body = FileObject), TooSlow, TooLarge,
+        OtherKind))]
 pub(crate) async fn upload(
     State(app): State<App>,
     caller: Caller,

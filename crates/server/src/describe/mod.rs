@@ -1,0 +1,139 @@
+//! The API's own description: OpenAPI, gathered from the routes, and a page that shows it.
+//!
+//! Holds throughout: a route is described where it is written, or it is no route of the router; what
+//! can happen to every call is said here, once; the text is the same for the same code.
+
+pub(crate) mod page;
+pub(crate) mod refusals;
+
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{
+    Components, Header, InfoBuilder, KnownFormat, ObjectBuilder, OpenApi, OpenApiBuilder, Paths,
+    RefOr, Required, SchemaFormat, Type,
+};
+use utoipa::openapi::{schema, tag::TagBuilder};
+
+use utoipa::{PartialSchema as _, ToSchema};
+
+use crate::error::Body;
+use refusals::refusal;
+
+/// The name of the one security scheme.
+const SCHEME: &str = "key";
+/// Longest name of an owner.
+const OWNER_BYTES_MAX: usize = 256;
+/// What a header may hold that is read as text: plain, and no blank at its ends.
+const PLAIN: &str = "^[!-~]([ -~]*[!-~])?$";
+
+/// Bytes, as they are.
+#[derive(ToSchema)]
+#[schema(value_type = String, format = Binary)]
+#[expect(dead_code, reason = "only described")]
+pub(crate) struct Binary(Vec<u8>);
+
+/// What is known before the routes are.
+pub(crate) fn outline() -> OpenApi {
+    let info = InfoBuilder::new()
+        .title("Windrow")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(
+            "Batches of requests, run to their end exactly once. `/v1` is what official OpenAI \
+             clients speak; `/api` is Windrow's own.",
+        ))
+        .build();
+    let tag = |name: &str, text: &str| {
+        TagBuilder::new().name(name).description(Some(text.to_owned())).build()
+    };
+    OpenApiBuilder::new()
+        .info(info)
+        .paths(Paths::new())
+        .components(Some(Components::new()))
+        .tags(Some([
+            tag("Files", "What batches are made of, and what they leave."),
+            tag("Batches", "A file that is run."),
+            tag("Operations", "For those who run the server. No key is asked for."),
+        ]))
+        .build()
+}
+
+/// Adds what holds for every call.
+pub(crate) fn complete(mut api: OpenApi) -> OpenApi {
+    for item in api.paths.paths.values_mut() {
+        let operations = [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete];
+        operations.into_iter().flatten().for_each(complete_operation);
+    }
+    let key = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some("A key of an owner, as `windrow keys create` makes them."))
+        .build();
+    let components = api.components.get_or_insert_with(Components::new);
+    components.add_security_scheme(SCHEME, SecurityScheme::Http(key));
+    let mut schemas = Vec::new();
+    Body::schemas(&mut schemas);
+    components.schemas.insert(Body::name().into_owned(), Body::schema());
+    components.schemas.extend(schemas);
+    api
+}
+
+/// The description as it is served and kept: the same text every time.
+pub(crate) fn text(api: &OpenApi) -> String {
+    let mut text = api.to_pretty_json().expect("a description is plain JSON");
+    text.push('\n');
+    text
+}
+
+fn complete_operation(operation: &mut Operation) {
+    if operation.security.is_some() {
+        operation.parameters.get_or_insert_default().push(RefOr::T(act_for()));
+        for (status, what) in refusals::OF_EVERY_CALL {
+            let all = &mut operation.responses.responses;
+            all.entry(status.to_string()).or_insert_with(|| refusal(what).into());
+        }
+    }
+    for (status, response) in &mut operation.responses.responses {
+        if let RefOr::T(response) = response {
+            let mut add = |name: &str, header: Header| {
+                response.headers.insert(name.to_owned(), RefOr::T(header));
+            };
+            add("X-Request-Id", text_header("The id of this request, as the log has it."));
+            match status.as_str() {
+                "401" => add("WWW-Authenticate", text_header("`Bearer`.")),
+                "429" | "503" => add("Retry-After", seconds_header()),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The header by which an admin acts for an owner.
+fn act_for() -> Parameter {
+    let name = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .max_length(Some(OWNER_BYTES_MAX))
+        .pattern(Some(PLAIN));
+    ParameterBuilder::new()
+        .name("Windrow-Owner")
+        .parameter_in(ParameterIn::Header)
+        .required(Required::False)
+        .description(Some("The owner that an admin acts for; nobody else may send it."))
+        .schema(Some(name))
+        .build()
+}
+
+fn text_header(what: &str) -> Header {
+    let text = ObjectBuilder::new().schema_type(Type::String);
+    let mut header = Header::new(schema::Schema::from(text));
+    header.description = Some(what.to_owned());
+    header
+}
+
+fn seconds_header() -> Header {
+    let seconds = ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
+        .minimum(Some(0));
+    let mut header = Header::new(schema::Schema::from(seconds));
+    header.description = Some("Seconds until the same call may succeed.".to_owned());
+    header
+}

@@ -1,0 +1,44 @@
+//! `/openapi.json` and `/docs`: the description for programs, and a page of it for people.
+//!
+//! Holds throughout: the page is ours alone: nothing in it is fetched from elsewhere, and the browser
+//! is told so.
+
+use axum::Router;
+use axum::http::{HeaderName, header};
+use axum::response::IntoResponse;
+use axum::routing::{MethodRouter, get};
+use bytes::Bytes;
+use utoipa::openapi::OpenApi;
+
+use crate::app::App;
+
+/// Only what comes from here; no frame around it, no form out of it.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+                      img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const HTML: &str = "text/html; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+
+/// What shows the description. Not described itself.
+pub(crate) fn routes(api: &OpenApi) -> Router<App> {
+    Router::new()
+        .route("/openapi.json", fixed("application/json", super::text(api)))
+        .route("/docs", fixed(HTML, include_str!("page.html")))
+        .route("/docs/page.js", fixed(SCRIPT, include_str!("page.js")))
+        .route("/docs/page.css", fixed(STYLE, include_str!("page.css")))
+}
+
+/// The same answer every time.
+fn fixed(kind: &'static str, text: impl Into<Bytes>) -> MethodRouter<App> {
+    let text = text.into();
+    get(move || async move { (headers(kind), text).into_response() })
+}
+
+fn headers(kind: &'static str) -> [(HeaderName, &'static str); 4] {
+    [
+        (header::CONTENT_TYPE, kind),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ]
+}
