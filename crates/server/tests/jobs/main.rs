@@ -1,0 +1,12 @@
+//! The jobs API over a real store and a real listener.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+mod create;
+mod events;
+mod export;
+mod items;
+mod keys;
+mod kit;
+mod owners;
+mod steer;
