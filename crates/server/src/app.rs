@@ -137,7 +137,7 @@ impl App {
 fn routes(options: &Options) -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(describe::outline())
         .nest("/v1", openai::routes(options))
-        .nest("/api", rest::routes(options).into())
+        .nest("/api", rest::routes(options))
         .routes(routes!(ops::healthz))
         .routes(routes!(ops::readyz))
         .routes(routes!(metrics::metrics))

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::StatusCode;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
@@ -25,7 +26,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     }
 }
 
-/// A JSON body that may be left out.
+/// A JSON body that may be left out, or null.
 pub(crate) struct JsonOr<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for JsonOr<T> {
@@ -37,8 +38,8 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for JsonOr<T>
         if bytes.is_empty() {
             return Ok(Self(T::default()));
         }
-        let axum::Json(value) = axum::Json::from_bytes(&bytes)?;
-        Ok(Self(value))
+        let axum::Json(value) = axum::Json::<Option<T>>::from_bytes(&bytes)?;
+        Ok(Self(value.unwrap_or_default()))
     }
 }
 
@@ -49,6 +50,11 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Error> {
+        // No name and no word holds a NUL, and not every store can ask for one.
+        if parts.uri.query().is_some_and(|query| query.contains("%00")) {
+            let message = "The query holds a NUL, which is part of no text.";
+            return Err(Error::new(StatusCode::BAD_REQUEST, "invalid_query", message));
+        }
         let axum::extract::Query(value) =
             axum::extract::Query::from_request_parts(parts, state).await?;
         Ok(Self(value))

@@ -11,7 +11,9 @@ use axum::http::StatusCode;
 use bytes::Bytes;
 use futures_util::{Stream, TryStreamExt as _};
 use jiff::{SignedDuration, Timestamp};
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::Number;
 use tokio::sync::SemaphorePermit;
 use tokio_util::io::StreamReader;
 use utoipa::ToSchema;
@@ -41,6 +43,7 @@ pub(crate) struct ExpiresAfter {
     #[schema(value_type = Anchor, inline)]
     anchor: String,
     #[schema(minimum = 3600, maximum = 2592000)]
+    #[serde(deserialize_with = "whole")]
     seconds: u64,
 }
 
@@ -50,6 +53,16 @@ pub(crate) struct ExpiresAfter {
 #[expect(dead_code, reason = "it is read as text, to name it in errors; here it is only described")]
 pub(crate) enum Anchor {
     CreatedAt,
+}
+
+/// A whole number, also as `3600.0`: JSON knows only one kind.
+fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    let number = Number::deserialize(from)?;
+    let float = || number.as_f64().filter(|float| float.fract() == 0.0 && *float >= 0.0);
+    // Beyond what a life may be it does not matter by how much.
+    let bounded = |float: f64| format!("{:.0}", float.min(1e15)).parse().ok();
+    let read = number.as_u64().or_else(|| float().and_then(bounded));
+    read.ok_or_else(|| D::Error::custom("it must be a whole number of seconds"))
 }
 
 impl ExpiresAfter {

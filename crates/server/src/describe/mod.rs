@@ -6,13 +6,17 @@
 pub(crate) mod page;
 pub(crate) mod refusals;
 
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::{Schema, SchemaType};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{
     Components, Header, InfoBuilder, KnownFormat, ObjectBuilder, OpenApi, OpenApiBuilder, Paths,
     RefOr, Required, SchemaFormat, Type,
 };
-use utoipa::openapi::{schema, tag::TagBuilder};
 
 use utoipa::{PartialSchema as _, ToSchema};
 
@@ -52,6 +56,9 @@ pub(crate) fn outline() -> OpenApi {
         .tags(Some([
             tag("Files", "What batches are made of, and what they leave."),
             tag("Batches", "A file that is run."),
+            tag("Jobs", "A file that is run, as Windrow's own API has it."),
+            tag("Items", "The lines of jobs, and what came of them."),
+            tag("Keys", "Who may ask."),
             tag("Operations", "For those who run the server. No key is asked for."),
         ]))
         .build()
@@ -78,12 +85,31 @@ pub(crate) fn complete(mut api: OpenApi) -> OpenApi {
 
 /// The description as it is served and kept: the same text every time.
 pub(crate) fn text(api: &OpenApi) -> String {
-    let mut text = api.to_pretty_json().expect("a description is plain JSON");
+    let mut value = serde_json::to_value(api).expect("a description is plain JSON");
+    // Which our builder cannot say: one does not go without the other.
+    value["components"]["schemas"]["NewFile"]["dependentRequired"] = json!({
+        "expires_after[anchor]": ["expires_after[seconds]"],
+        "expires_after[seconds]": ["expires_after[anchor]"],
+    });
+    let mut text = format!("{:#}", sorted(value));
     text.push('\n');
     text
 }
 
+/// By name, however the library keeps its fields.
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields: BTreeMap<String, Value> = fields.into_iter().collect();
+            fields.into_iter().map(|(name, value)| (name, sorted(value))).collect()
+        }
+        Value::Array(values) => values.into_iter().map(sorted).collect(),
+        plain => plain,
+    }
+}
+
 fn complete_operation(operation: &mut Operation) {
+    operation.parameters.iter_mut().flatten().for_each(never_null);
     if operation.security.is_some() {
         operation.parameters.get_or_insert_default().push(RefOr::T(act_for()));
         for (status, what) in refusals::OF_EVERY_CALL {
@@ -106,6 +132,16 @@ fn complete_operation(operation: &mut Operation) {
     }
 }
 
+/// A parameter that is not there is left out; there is no null in a query or a header.
+fn never_null(parameter: &mut RefOr<Parameter>) {
+    if let RefOr::T(Parameter { schema: Some(RefOr::T(Schema::Object(object))), .. }) = parameter
+        && let SchemaType::Array(types) = &object.schema_type
+        && let Some(only) = types.iter().find(|kind| **kind != Type::Null)
+    {
+        object.schema_type = SchemaType::Type(only.clone());
+    }
+}
+
 /// The header by which an admin acts for an owner.
 fn act_for() -> Parameter {
     let name = ObjectBuilder::new()
@@ -123,7 +159,7 @@ fn act_for() -> Parameter {
 
 fn text_header(what: &str) -> Header {
     let text = ObjectBuilder::new().schema_type(Type::String);
-    let mut header = Header::new(schema::Schema::from(text));
+    let mut header = Header::new(Schema::from(text));
     header.description = Some(what.to_owned());
     header
 }
@@ -133,7 +169,7 @@ fn seconds_header() -> Header {
         .schema_type(Type::Integer)
         .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
         .minimum(Some(0));
-    let mut header = Header::new(schema::Schema::from(seconds));
+    let mut header = Header::new(Schema::from(seconds));
     header.description = Some("Seconds until the same call may succeed.".to_owned());
     header
 }

@@ -30,8 +30,8 @@ pub(crate) struct ListQuery {
     /// How many.
     #[param(minimum = 1, maximum = 10000, default = 10000)]
     limit: Option<u32>,
-    /// By the time they were made.
-    #[param(inline, default = "desc")]
+    /// By the time they were made; `desc` unless told otherwise.
+    #[param(inline, nullable = false)]
     order: Option<Order>,
     /// The last id of the page before.
     #[param(pattern = "^file-[0-9a-f]{32}$")]

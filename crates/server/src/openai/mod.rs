@@ -5,7 +5,7 @@ mod content;
 mod files;
 pub(crate) mod ids;
 mod list;
-mod object;
+pub(crate) mod object;
 mod upload;
 pub(crate) mod validate;
 

@@ -181,7 +181,7 @@ struct Errors {
 
 /// What is wrong with a line, or with the whole file.
 #[derive(Debug, Serialize, ToSchema)]
-struct BatchError {
+pub(crate) struct BatchError {
     #[schema(example = "invalid_json_line")]
     code: String,
     /// Which line; null when it is the file.

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
+use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 use windrow_domain::{BatchId, Owner};
 use windrow_engine::ingest::Ingested;
@@ -20,9 +21,12 @@ use windrow_store::batch::{Batch, NewBatch};
 use windrow_store::ingest::{ENDPOINT_BYTES_MAX, FileState};
 
 use super::job::Job;
+use super::words;
 use crate::act::{Action, note};
 use crate::app::App;
 use crate::auth::Caller;
+use crate::describe::Binary;
+use crate::describe::refusals::{OtherKind, TooLarge, TooSlow};
 use crate::error::{Error, Result};
 use crate::extract::Query;
 use crate::intake::{self, Purpose};
@@ -32,7 +36,6 @@ use crate::patience::Patience;
 
 const WINDOW_USUAL: &str = "24h";
 const PRIORITY: std::ops::RangeInclusive<i16> = -100..=100;
-const JOB_TYPE_CHARS_MAX: usize = 64;
 /// A body that is a file, and nothing else.
 const FILE_TYPES: [&str; 5] = [
     "application/jsonl",
@@ -43,14 +46,44 @@ const FILE_TYPES: [&str; 5] = [
 ];
 const FORM_TYPE: &str = "multipart/form-data";
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
 pub(crate) struct CreateQuery {
+    /// What the file is called, where it is the body.
+    #[param(
+        max_length = 255,
+        pattern = "^(([^\\u0000]*[/\\\\])?[^/\\\\\\u0000-\\u001f\\u007f-\\u009f]+)?$"
+    )]
     name: Option<String>,
+    /// A word of yours to find jobs by.
+    #[param(max_length = 64, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
     job_type: Option<String>,
+    /// What the lines ask for; needed only where they ask for different things.
+    #[param(
+        max_length = 2048,
+        example = "/v1/chat/completions",
+        pattern = "^/[^\\u0000-\\u001f\\u007f-\\u009f]*$"
+    )]
     endpoint: Option<String>,
+    /// How long it may take: minutes, hours or days, from one minute to 30 days.
+    #[param(
+        default = "24h",
+        pattern = "^(([1-9]|[12][0-9]|30)d|([1-9][0-9]?|[1-6][0-9]{2}|7[01][0-9]|720)h|([1-9][0-9]{0,3}|[1-3][0-9]{4}|4[0-2][0-9]{3}|43[01][0-9]{2}|43200)m|([6-9][0-9]|[1-9][0-9]{2,5}|1[0-9]{6}|2[0-4][0-9]{5}|25[0-8][0-9]{4}|259[01][0-9]{3}|2592000)s)$"
+    )]
     window: Option<String>,
+    /// Jobs with a higher one are claimed first.
+    #[param(minimum = -100, maximum = 100, default = 0)]
     priority: Option<i16>,
+}
+
+/// The file as a form.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "the parts are read as they come; here they are only described")]
+pub(crate) struct NewJob {
+    /// One request per line.
+    #[schema(value_type = String, format = Binary)]
+    file: Vec<u8>,
 }
 
 /// What the job shall be like; none of it needs the file.
@@ -70,6 +103,20 @@ enum Sent {
     Form(Multipart),
 }
 
+/// Creates a job
+///
+/// The body is the file, one request per line, or a form with it. It is stored and validated as it
+/// comes in; a job over a file with errors is `failed`, and lists them.
+#[utoipa::path(
+    post, path = "/jobs", operation_id = "createJob", tag = "Jobs", security(("key" = [])),
+    params(CreateQuery, ("Idempotency-Key" = Option<String>, Header, max_length = 255,
+        pattern = "^[!-~]([ -~]*[!-~])?$",
+        description = "The same key again gives the same job, and makes no second one.")),
+    request_body(content((Binary = "application/jsonl"), (Binary = "application/octet-stream"),
+        (NewJob = "multipart/form-data"))),
+    responses((status = 201, description = "The job.", body = Job),
+        (status = 200, description = "The job that the same key made before.", body = Job), TooSlow,
+        TooLarge, OtherKind))]
 pub(crate) async fn create(
     State(app): State<App>,
     caller: Caller,
@@ -203,12 +250,7 @@ impl Terms {
             return Err(Error::invalid("priority", message));
         }
         let is_plain = |text: &str| !text.chars().any(char::is_control);
-        let fits = |text: &String| is_plain(text) && text.chars().count() <= JOB_TYPE_CHARS_MAX;
-        let job_type = query.job_type.filter(|text| !text.is_empty());
-        if !job_type.as_ref().is_none_or(fits) {
-            let message = format!("`jobType` has at most {JOB_TYPE_CHARS_MAX} plain characters.");
-            return Err(Error::invalid("jobType", message));
-        }
+        let job_type = words::job_type(query.job_type)?;
         let is_path = |text: &String| {
             text.starts_with('/') && text.len() <= ENDPOINT_BYTES_MAX && is_plain(text)
         };

@@ -19,6 +19,7 @@ use super::job::Progress;
 use super::words::{found, job_id};
 use crate::app::App;
 use crate::auth::Caller;
+use crate::describe::refusals::Missing;
 use crate::error::Result;
 use crate::extract::Path;
 
@@ -38,6 +39,13 @@ struct Listener {
     _permit: OwnedSemaphorePermit,
 }
 
+/// Follows a job
+///
+/// Server-sent events, as it happens.
+#[utoipa::path(
+    get, path = "/jobs/{id}/events", operation_id = "followJob", tag = "Jobs", security(("key" = [])),
+    params(("id" = String, Path, format = "uuid")),
+    responses((status = 200, description = "Events `progress`, and `closed` at the end; the data of each\n        is the job's progress as JSON.", content_type = "text/event-stream", body = Progress), Missing))]
 pub(crate) async fn events(
     State(app): State<App>,
     caller: Caller,

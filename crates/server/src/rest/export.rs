@@ -10,14 +10,17 @@ use axum::response::Response;
 use bytes::BytesMut;
 use serde::Deserialize;
 use tokio::io::AsyncReadExt as _;
+use utoipa::{IntoParams, ToSchema};
 use windrow_domain::BatchId;
 use windrow_engine::export::{self, Column, Export, Format};
 use windrow_store::Scope;
 
-use super::words::{self, found, job_id};
+use super::words::{self, ItemOutcome, found, job_id};
 use crate::act::{Action, note};
 use crate::app::App;
 use crate::auth::Caller;
+use crate::describe::Binary;
+use crate::describe::refusals::Missing;
 use crate::download::{Download, Pipe, pipe};
 use crate::error::{Error, Result};
 use crate::extract::{Path, Query};
@@ -27,13 +30,47 @@ const COLUMNS_MAX: usize = 100;
 /// Bytes that go out at once.
 const PIECE_BYTES: usize = 64 << 10;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct ExportQuery {
+    /// `jsonl` unless told otherwise.
+    #[param(value_type = Option<ExportFormat>, inline, nullable = false)]
     format: Option<String>,
+    /// Separated by commas; all but the parts unless told otherwise.
+    #[param(value_type = Option<Vec<ExportColumn>>, inline, max_items = 100, style = Form,
+        explode = false)]
     columns: Option<String>,
+    /// Only those: separated by commas.
+    #[param(value_type = Option<Vec<ItemOutcome>>, inline, style = Form, explode = false)]
     statuses: Option<String>,
 }
 
+/// The kind of table.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "only described: the engine reads the words")]
+enum ExportFormat {
+    Jsonl,
+    Csv,
+    Xlsx,
+}
+
+/// A column, or a part of the answer by its JSON pointer.
+#[derive(ToSchema)]
+#[schema(value_type = String, example = "response:/choices/0/message/content",
+    pattern = "^(line|custom_id|target|status|attempts|http_status|error_code|error|finished_at|response|response:/[^,\\u0000-\\u0020]*)$")]
+#[expect(dead_code, reason = "only described: the engine reads the words")]
+struct ExportColumn(String);
+
+/// Exports the finished items of a job
+///
+/// The same rows and heads as the grid, made while they are read.
+#[utoipa::path(
+    get, path = "/jobs/{id}/export", operation_id = "exportJob", tag = "Items", security(("key" = [])),
+    params(("id" = String, Path, format = "uuid"), ExportQuery),
+    responses((status = 200, description = "The table.", content(
+        (inline(Binary) = "application/jsonl"), (inline(Binary) = "text/csv"),
+        (inline(Binary) = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"))), Missing))]
 pub(crate) async fn export(
     State(app): State<App>,
     caller: Caller,
@@ -51,6 +88,24 @@ pub(crate) async fn export(
         write(&app, &scope, id, &export, &pipe).await
     });
     Ok(download.of(bytes))
+}
+
+/// Exports the finished items of a job
+///
+/// The same as with GET, for those who must not follow it by accident.
+#[utoipa::path(
+    post, path = "/jobs/{id}/export", operation_id = "exportJobByPost", tag = "Items", security(("key" = [])),
+    params(("id" = String, Path, format = "uuid"), ExportQuery),
+    responses((status = 200, description = "The table.", content(
+        (inline(Binary) = "application/jsonl"), (inline(Binary) = "text/csv"),
+        (inline(Binary) = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"))), Missing))]
+pub(crate) async fn export_by_post(
+    app: State<App>,
+    caller: Caller,
+    id: Path<String>,
+    query: Query<ExportQuery>,
+) -> Result<Response> {
+    export(app, caller, id, query).await
 }
 
 fn read(query: &ExportQuery) -> Result<Export> {

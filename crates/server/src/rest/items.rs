@@ -8,6 +8,7 @@ use axum::extract::State;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
+use utoipa::{IntoParams, ToSchema};
 use windrow_domain::attempt::Status;
 use windrow_domain::{BatchId, InstanceId};
 use windrow_store::inspect::{
@@ -20,22 +21,33 @@ use super::jobs::Listed;
 use super::words::{self, ItemStatus, found, job_id};
 use crate::app::App;
 use crate::auth::Caller;
+use crate::describe::refusals::Missing;
 use crate::error::{Error, Result};
 use crate::extract::{Path, Query};
 
 /// Most bytes of results in one page; a page with more ends early, and goes on with the next.
 const PAGE_BYTES_MAX: u64 = 4 << 20;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
+    /// Only those: separated by commas.
+    #[param(value_type = Option<Vec<ItemStatus>>, inline, style = Form, explode = false)]
     statuses: Option<String>,
+    /// Which kind comes first: finished ones by line, as usual, or the others by when they moved
+    /// last.
+    #[param(inline, nullable = false)]
     sort: Option<Sort>,
+    /// How many.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
     page_size: Option<u32>,
+    /// The `nextCursor` of the page before, which asked for the same.
+    #[param(max_length = 1024, pattern = "^[A-Za-z0-9._-]*$")]
     after: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 enum Sort {
     #[default]
@@ -44,48 +56,95 @@ enum Sort {
 }
 
 /// A row of the grid.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Item {
+    /// The number of its line.
+    #[schema(pattern = "^[1-9][0-9]*$")]
     item_id: String,
+    #[schema(value_type = String, format = "uuid")]
     job_id: BatchId,
     status: ItemStatus,
     attempts: u32,
+    /// Which worker has it.
+    #[schema(value_type = Option<String>, format = "uuid", required)]
     locked_by: Option<InstanceId>,
+    #[schema(value_type = Option<String>, format = DateTime, required)]
     locked_at: Option<Timestamp>,
+    #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
+    /// When it is tried again, at the earliest.
+    #[schema(value_type = Option<String>, format = DateTime, required)]
     not_before: Option<Timestamp>,
+    /// Only of items without a result.
+    #[schema(required)]
     input_summary: Option<InputSummary>,
+    #[schema(required)]
     custom_id: Option<String>,
+    #[schema(required)]
     http_status: Option<u16>,
+    #[schema(required)]
     error_code: Option<String>,
+    #[schema(required)]
     error: Option<String>,
+    /// The answer: any JSON.
+    #[schema(value_type = Value, required)]
     result: Option<Box<RawValue>>,
 }
 
 /// A few words of an item's input.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct InputSummary {
+    #[schema(required)]
     title: Option<String>,
+    #[schema(required)]
     brand: Option<String>,
+    #[schema(required)]
     sku: Option<String>,
+    #[schema(required)]
     model: Option<String>,
+    #[schema(required)]
     url: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+/// A try that gave no result.
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Attempt)]
 pub(crate) struct Try {
     generation: u32,
     attempt: u32,
+    #[schema(value_type = AttemptClass)]
     class: &'static str,
     error_code: String,
     error: String,
+    #[schema(value_type = String, format = DateTime)]
     not_before: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
 }
 
+/// Why a try gave no result.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "the domain's own words go out; here they are only described")]
+enum AttemptClass {
+    Throttled,
+    Server,
+    Network,
+    Timeout,
+    Unacceptable,
+    NotFound,
+    Permanent,
+    Reprocessed,
+}
+
+/// Lists the items of a job
+#[utoipa::path(
+    get, path = "/jobs/{id}/items", operation_id = "listItems", tag = "Items", security(("key" = [])),
+    params(("id" = String, Path, format = "uuid"), ListQuery),
+    responses((status = 200, description = "A page.", body = Listed<Item>), Missing))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -108,6 +167,13 @@ pub(crate) async fn list(
     walk.page(words::after(query.after).as_deref(), limit).await.map(axum::Json)
 }
 
+/// Lists the tries of an item
+///
+/// Those that gave no result, the oldest first.
+#[utoipa::path(
+    get, path = "/jobs/{id}/items/{item}/attempts", operation_id = "listAttempts", tag = "Items", security(("key" = [])),
+    params(("id" = String, Path, format = "uuid"), ("item" = String, Path, pattern = "^[1-9][0-9]{0,17}$")),
+    responses((status = 200, description = "All of them.", body = Listed<Try>), Missing))]
 pub(crate) async fn attempts(
     State(app): State<App>,
     caller: Caller,

@@ -5,44 +5,77 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 use windrow_domain::{BatchId, Counts as Places, FileId, Owner, Phase, State, Target};
 use windrow_store::act::Act;
 use windrow_store::batch::Batch;
 use windrow_store::ingest::LineError;
 use windrow_store::inspect::LaneStatus;
 
-use super::words::job_status;
+use super::words::{JobStatus, job_status};
+use crate::openai::object::BatchError;
 
 /// A job with its counters.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Job {
+    #[schema(value_type = String, format = "uuid")]
     job_id: BatchId,
+    #[schema(value_type = String, format = "uuid")]
     file_id: FileId,
+    #[schema(value_type = String)]
     owner: Owner,
+    #[schema(required)]
     job_type: Option<String>,
     endpoint: String,
+    #[schema(value_type = JobStatus)]
     status: &'static str,
     queue_state: QueueState,
     priority: i16,
+    /// How often items were put back to run again.
     generation: u32,
+    #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
+    #[schema(value_type = Option<String>, format = DateTime, required)]
     deadline: Option<Timestamp>,
+    #[schema(value_type = Option<String>, format = DateTime, required)]
     finished_at: Option<Timestamp>,
     counts: Counts,
+    #[schema(required)]
     last_error: Option<String>,
+    /// Why it failed before it began.
+    #[schema(value_type = Vec<BatchError>)]
     errors: Vec<LineError>,
+    #[schema(required)]
     source_address: Option<String>,
     metadata: BTreeMap<String, String>,
+    /// What it came to, once it is closed.
+    #[schema(value_type = Option<Object>, required)]
     summary: Option<Box<RawValue>>,
+    /// Only of a job that is asked for by its id.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     lanes: Option<Vec<Lane>>,
+    /// Who did what. Only of a job that is asked for by its id.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<JobAct>>, nullable = false)]
     acts: Option<Vec<Act>>,
 }
 
+/// Who did what, when, from where.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "the store's own shape goes out; here it is only described")]
+struct JobAct {
+    #[schema(value_type = String, format = DateTime)]
+    at: Timestamp,
+    actor: String,
+    #[schema(required)]
+    address: Option<String>,
+    action: String,
+}
+
 /// Where a job stands in the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 enum QueueState {
     Queued,
@@ -53,8 +86,9 @@ enum QueueState {
 }
 
 /// How many items stand where. They add up to the total.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = JobCounts)]
 pub(super) struct Counts {
     total: u64,
     pending: u64,
@@ -67,23 +101,42 @@ pub(super) struct Counts {
     cancelled: u64,
 }
 
-#[derive(Debug, Serialize)]
+/// What one target has of a job.
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = JobLane)]
 struct Lane {
+    #[schema(value_type = String)]
     target: Target,
+    #[schema(value_type = LanePhase)]
     phase: Phase,
     counts: Counts,
 }
 
+/// What may happen to the items of a target.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "the domain's own goes out; here it is only described")]
+enum LanePhase {
+    Open,
+    Paused,
+    Stopping,
+    Done,
+}
+
 /// What listeners are told.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = JobProgress)]
 pub(super) struct Progress {
+    #[schema(value_type = String, format = "uuid")]
     job_id: BatchId,
+    #[schema(value_type = JobStatus)]
     status: &'static str,
     queue_state: QueueState,
     generation: u32,
     counts: Counts,
+    #[schema(value_type = Option<String>, format = DateTime, required)]
     finished_at: Option<Timestamp>,
 }
 

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 use windrow_domain::{KeyId, Owner, Role};
 use windrow_store::key::{Key, KeysQuery};
@@ -16,50 +17,94 @@ use super::jobs::Listed;
 use super::words;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::describe::refusals::{Missing, OtherKind, TooLarge, TooSlow};
 use crate::error::{Error, Result};
 use crate::extract::{Json, Path, Query};
 use crate::secret::{Secret, Terms};
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
+    /// Whose; everybody's unless told.
+    #[param(max_length = 256, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
     owner: Option<String>,
+    /// How many.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
     page_size: Option<u32>,
+    /// The `nextCursor` of the page before, which asked for the same.
+    #[param(max_length = 1024, pattern = "^[A-Za-z0-9._-]*$")]
     after: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
+/// Whose a new key is, and what it may do.
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = NewKey)]
 pub(crate) struct Create {
+    #[schema(min_length = 1, max_length = 256, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
     owner: String,
+    #[schema(value_type = KeyRole)]
     role: String,
+    /// What people call it.
+    #[schema(max_length = 200, pattern = "^[^\\u0000]*$")]
     name: String,
+    /// When it ends by itself; a time to come.
+    #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<String>,
 }
 
+/// What a key allows.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "the domain's own goes out; here it is only described")]
+enum KeyRole {
+    /// Everything with what belongs to the key's owner.
+    Member,
+    /// Everything, with everybody's.
+    Admin,
+}
+
 /// A key, never its text.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Key)]
 pub(crate) struct KeyObject {
+    #[schema(value_type = String, format = "uuid")]
     id: KeyId,
+    #[schema(value_type = String)]
     owner: Owner,
+    #[schema(value_type = KeyRole)]
     role: Role,
     name: String,
+    /// The last letters of its text, to tell keys apart.
     hint: String,
+    #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
+    #[schema(value_type = Option<String>, format = DateTime, required)]
     expires_at: Option<Timestamp>,
+    #[schema(value_type = Option<String>, format = DateTime, required)]
     last_used_at: Option<Timestamp>,
+    #[schema(value_type = Option<String>, format = DateTime, required)]
     revoked_at: Option<Timestamp>,
 }
 
 /// A key that was just made.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = MadeKey)]
 pub(crate) struct Made {
     key: KeyObject,
     /// Shown only now.
     secret: String,
 }
 
+/// Lists keys
+///
+/// For admins.
+#[utoipa::path(
+    get, path = "/keys", operation_id = "listKeys", tag = "Keys", security(("key" = [])),
+    params(ListQuery),
+    responses((status = 200, description = "A page.", body = Listed<KeyObject>)))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -76,6 +121,14 @@ pub(crate) async fn list(
     Ok(axum::Json(Listed::of(page)))
 }
 
+/// Makes a key
+///
+/// For admins.
+#[utoipa::path(
+    post, path = "/keys", operation_id = "createKey", tag = "Keys", security(("key" = [])),
+    request_body = Create,
+    responses((status = 201, description = "The key, and its text, which is shown only now.", body = Made),
+        TooSlow, TooLarge, OtherKind))]
 pub(crate) async fn create(
     State(app): State<App>,
     caller: Caller,
@@ -98,6 +151,14 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, axum::Json(made)))
 }
 
+/// Revokes a key
+///
+/// For admins. Other processes refuse it within seconds.
+#[utoipa::path(
+    delete, path = "/keys/{id}", operation_id = "revokeKey", tag = "Keys", security(("key" = [])),
+    params(("id" = String, Path, format = "uuid")),
+    responses((status = 200, description = "The key, which opens nothing any more.", body = KeyObject),
+        Missing))]
 pub(crate) async fn revoke(
     State(app): State<App>,
     caller: Caller,

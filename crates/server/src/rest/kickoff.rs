@@ -10,6 +10,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
+use utoipa::{IntoParams, ToSchema};
 use windrow_domain::{BatchId, State as BatchState};
 use windrow_engine::execute::Executor;
 use windrow_engine::signal::Stop;
@@ -20,20 +21,25 @@ use super::words::{found, job_id};
 use crate::act::{Action, note};
 use crate::app::App;
 use crate::auth::Caller;
+use crate::describe::refusals::Missing;
 use crate::error::{Error, Result};
 use crate::extract::{Path, Query};
 
 const DURATION_MS_USUAL: u64 = 5_000;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
 pub(crate) struct KickoffQuery {
+    /// How long; what is leased by then is finished or given back.
+    #[param(minimum = 1, maximum = 60000, default = 5000)]
     duration_ms: Option<u64>,
 }
 
 /// What a slice did.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Slice)]
 pub(crate) struct Kicked {
     /// Items that got their result.
     finished: u64,
@@ -48,6 +54,13 @@ pub(crate) struct Kicked {
     took_ms: u64,
 }
 
+/// Drives a job for a slice of time
+///
+/// In the process that is asked; leases and limits hold.
+#[utoipa::path(
+    post, path = "/jobs/{id}/kickoff", operation_id = "kickoffJob", tag = "Jobs", security(("key" = [])),
+    params(("id" = String, Path, format = "uuid"), KickoffQuery),
+    responses((status = 200, description = "What it did.", body = Kicked), Missing))]
 pub(crate) async fn kickoff(
     State(app): State<App>,
     caller: Caller,

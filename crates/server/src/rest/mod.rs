@@ -16,34 +16,34 @@ mod reprocess;
 mod shared;
 mod words;
 
-use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::routing::{delete, get, post};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::options::Options;
 pub(crate) use shared::Shared;
 
 /// Everything under `/api`.
-pub(crate) fn routes(options: &Options) -> Router<App> {
-    let uploads = Router::new()
-        .route("/jobs", post(create::create).get(jobs::list))
+pub(crate) fn routes(options: &Options) -> OpenApiRouter<App> {
+    let uploads = OpenApiRouter::default()
+        .routes(routes!(create::create, jobs::list))
         // Its own bound holds there: nothing is kept in memory.
         .layer(DefaultBodyLimit::disable());
-    Router::new()
-        .route("/jobs/{id}", get(jobs::retrieve))
-        .route("/jobs/{id}/pause", post(jobs::pause))
-        .route("/jobs/{id}/resume", post(jobs::resume))
-        .route("/jobs/{id}/cancel", post(jobs::cancel))
-        .route("/jobs/{id}/kickoff", post(kickoff::kickoff))
-        .route("/jobs/{id}/reprocess", post(reprocess::reprocess))
-        .route("/jobs/{id}/export", get(export::export).post(export::export))
-        .route("/jobs/{id}/events", get(events::events))
-        .route("/jobs/{id}/items", get(items::list))
-        .route("/jobs/{id}/items/{item}/attempts", get(items::attempts))
-        .route("/pending", get(pending::list))
-        .route("/keys", get(keys::list).post(keys::create))
-        .route("/keys/{id}", delete(keys::revoke))
+    OpenApiRouter::default()
+        .routes(routes!(jobs::retrieve))
+        .routes(routes!(jobs::pause))
+        .routes(routes!(jobs::resume))
+        .routes(routes!(jobs::cancel))
+        .routes(routes!(kickoff::kickoff))
+        .routes(routes!(reprocess::reprocess))
+        .routes(routes!(export::export, export::export_by_post))
+        .routes(routes!(events::events))
+        .routes(routes!(items::list))
+        .routes(routes!(items::attempts))
+        .routes(routes!(pending::list))
+        .routes(routes!(keys::list, keys::create))
+        .routes(routes!(keys::revoke))
         .layer(DefaultBodyLimit::max(options.body_bytes_max))
         .merge(uploads)
 }

@@ -4,49 +4,86 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 use windrow_domain::{BatchId, InstanceId, Owner, Target};
 use windrow_store::inspect::{PendingLine, PendingQuery};
 
 use super::items::InputSummary;
 use super::jobs::Listed;
-use super::words::{self, ItemStatus, job_id};
+use super::words::{self, ItemPlace, ItemStatus, job_id};
 use crate::app::App;
 use crate::auth::Caller;
+use crate::describe::refusals::Missing;
 use crate::error::{Error, Result};
 use crate::extract::Query;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
+    /// Only those: separated by commas.
+    #[param(value_type = Option<Vec<ItemPlace>>, inline, style = Form, explode = false)]
     statuses: Option<String>,
+    /// Whose: `me`, or for admins an owner, or `all`.
+    #[param(max_length = 256, default = "me", pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
     user_id: Option<String>,
+    /// Only those with this word.
+    #[param(max_length = 64, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
     job_type: Option<String>,
+    /// Only of this job.
+    #[param(format = "uuid")]
     job_id: Option<String>,
+    /// Not before this time.
+    #[param(value_type = Option<String>, format = DateTime)]
     from: Option<String>,
+    /// Before this time.
+    #[param(value_type = Option<String>, format = DateTime)]
     to: Option<String>,
+    /// How many.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
     page_size: Option<u32>,
+    /// The `nextCursor` of the page before, which asked for the same.
+    #[param(max_length = 1024, pattern = "^[A-Za-z0-9._-]*$")]
     after: Option<String>,
 }
 
 /// An item without a result, with what is known of its job.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = PendingItem)]
 pub(crate) struct Row {
+    #[schema(pattern = "^[1-9][0-9]*$")]
     item_id: String,
+    #[schema(value_type = String, format = "uuid")]
     job_id: BatchId,
+    #[schema(value_type = String)]
     owner: Owner,
+    #[schema(required)]
     job_type: Option<String>,
+    #[schema(value_type = String)]
     target: Target,
     status: ItemStatus,
     attempts: u32,
+    #[schema(value_type = Option<String>, format = "uuid", required)]
     locked_by: Option<InstanceId>,
+    #[schema(value_type = Option<String>, format = DateTime, required)]
     locked_at: Option<Timestamp>,
+    #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
+    #[schema(value_type = Option<String>, format = DateTime, required)]
     not_before: Option<Timestamp>,
+    #[schema(required)]
     custom_id: Option<String>,
     input_summary: InputSummary,
 }
 
+/// Lists what waits or runs
+///
+/// Over all jobs; only where `pending_dashboard` is switched on.
+#[utoipa::path(
+    get, path = "/pending", operation_id = "listPending", tag = "Items", security(("key" = [])),
+    params(ListQuery),
+    responses((status = 200, description = "A page.", body = Listed<Row>), Missing))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -65,7 +102,7 @@ pub(crate) async fn list(
     let page = PendingQuery {
         batch: words::after(query.job_id).as_deref().map(job_id).transpose()?,
         places: statuses.iter().flat_map(|status| status.places()).copied().collect(),
-        job_type: words::after(query.job_type),
+        job_type: words::job_type(query.job_type)?,
         from: words::time("from", query.from.as_deref())?,
         to: words::time("to", query.to.as_deref())?,
         after: words::after(query.after),

@@ -2,15 +2,17 @@
 
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use windrow_domain::LineSet;
 use windrow_domain::attempt::Status;
 use windrow_store::batch::{REPROCESS_LINES_MAX, Reprocess, Select};
 
 use super::items::line;
-use super::words::{self, found, job_id};
+use super::words::{self, ItemOutcome, found, job_id};
 use crate::act::{Action, note};
 use crate::app::App;
 use crate::auth::Caller;
+use crate::describe::refusals::{Missing, OtherKind, TooLarge, TooSlow};
 use crate::error::{Error, Result};
 use crate::extract::{JsonOr, Path};
 
@@ -36,8 +38,60 @@ enum AskedScope {
     Items,
 }
 
-#[derive(Debug, Serialize)]
+/// Which items: those of the job with these statuses, or these.
+#[derive(Deserialize, ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only described: `Asked` is read, and says what does not go together")]
+pub(crate) enum Which {
+    OfJob(OfJob),
+    These(These),
+}
+
+/// Those of the job with these statuses; failed and not found unless told otherwise.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(dead_code, reason = "only described")]
+pub(crate) struct OfJob {
+    #[schema(inline, nullable = false)]
+    scope: Option<JobScope>,
+    #[schema(min_items = 1)]
+    statuses: Option<Vec<ItemOutcome>>,
+}
+
+/// These, whatever they are.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(dead_code, reason = "only described")]
+pub(crate) struct These {
+    #[schema(inline)]
+    scope: ItemsScope,
+    /// The numbers of their lines.
+    #[schema(min_items = 1, max_items = 10000)]
+    item_ids: Vec<ItemId>,
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum JobScope {
+    Job,
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum ItemsScope {
+    Items,
+}
+
+/// The number of an item's line.
+#[derive(Deserialize, ToSchema)]
+#[schema(pattern = "^[1-9][0-9]{0,17}$")]
+#[expect(dead_code, reason = "only described")]
+struct ItemId(String);
+
+/// What was put back.
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Reprocessing)]
 pub(crate) struct Moved {
     moved: u64,
     generation: u32,
@@ -45,6 +99,14 @@ pub(crate) struct Moved {
     more: bool,
 }
 
+/// Puts finished items back to run again
+///
+/// Those that failed or were not found, unless told otherwise.
+#[utoipa::path(
+    post, path = "/jobs/{id}/reprocess", operation_id = "reprocessJob", tag = "Jobs", security(("key" = [])),
+    params(("id" = String, Path, format = "uuid")), request_body = Option<Which>,
+    responses((status = 200, description = "What was put back.", body = Moved), Missing, TooSlow,
+        TooLarge, OtherKind))]
 pub(crate) async fn reprocess(
     State(app): State<App>,
     caller: Caller,

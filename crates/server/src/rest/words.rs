@@ -2,7 +2,8 @@
 
 use axum::http::StatusCode;
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use windrow_domain::attempt::Status;
 use windrow_domain::{BatchId, Ending, Owner, Role, State};
 use windrow_store::Scope;
@@ -13,9 +14,10 @@ use crate::error::{Error, Result};
 use crate::openai::ids;
 
 const PAGE_USUAL: u32 = 100;
+const JOB_TYPE_CHARS_MAX: usize = 64;
 
 /// Where an item stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub(super) enum ItemStatus {
     Pending,
@@ -103,6 +105,40 @@ pub(super) fn outcome(status: ItemStatus) -> Result<Status> {
     })
 }
 
+/// How a finished item ended.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub(super) enum ItemOutcome {
+    Done,
+    Error,
+    NotFound,
+    Skipped,
+}
+
+/// Where an item without a result stands.
+#[derive(ToSchema)]
+#[schema(rename_all = "SCREAMING_SNAKE_CASE")]
+#[expect(dead_code, reason = "only described: where only unfinished items can be named")]
+pub(super) enum ItemPlace {
+    Pending,
+    Processing,
+}
+
+/// How far a job is.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "only described: `job_status` gives the words")]
+pub(super) enum JobStatus {
+    InProgress,
+    Paused,
+    Cancelling,
+    Finalizing,
+    Completed,
+    Failed,
+    Cancelled,
+    Expired,
+}
+
 /// What a job's state is called here.
 pub(super) fn job_status(state: State) -> &'static str {
     match state {
@@ -176,6 +212,20 @@ pub(super) fn page_size(asked: Option<u32>) -> Result<u32> {
 /// Where a page begins; an empty text is none.
 pub(super) fn after(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
+}
+
+/// A word of the caller's own for jobs; an empty text is none.
+pub(super) fn job_type(text: Option<String>) -> Result<Option<String>> {
+    let fits = |text: &String| {
+        !text.chars().any(char::is_control) && text.chars().count() <= JOB_TYPE_CHARS_MAX
+    };
+    match after(text) {
+        Some(text) if !fits(&text) => {
+            let message = format!("`jobType` has at most {JOB_TYPE_CHARS_MAX} plain characters.");
+            Err(Error::invalid("jobType", message))
+        }
+        text => Ok(text),
+    }
 }
 
 /// A text that is no id names nothing.
