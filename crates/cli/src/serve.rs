@@ -63,14 +63,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
         true => None,
         false => Some(executor(context, &args, &metrics)?),
     };
-    let engine = executor.clone().map(|executor| {
-        Engine::builder(store.clone())
-            .executor(executor)
-            .storage(storage.clone())
-            .options(context.config.bounds.engine.clone())
-            .service("windrow serve")
-            .build()
-    });
+    let engine = executor.clone().map(|executor| engine(context, executor, &store, &storage));
     let app = App::new(Parts {
         store: store.clone(),
         storage,
@@ -155,8 +148,22 @@ async fn wait(
     failed.map_or(Ok(report), Err)
 }
 
-/// What runs lines: one for the engine and for those who drive a job by hand, so that limits of the
-/// upstreams' connections hold for both.
+fn engine(
+    context: &Context,
+    executor: Arc<dyn Executor>,
+    store: &Arc<dyn Store>,
+    storage: &Storage,
+) -> Engine {
+    Engine::builder(store.clone())
+        .executor(executor)
+        .storage(storage.clone())
+        .options(context.config.bounds.engine.clone())
+        .service("windrow serve")
+        .build()
+}
+
+/// What runs lines: one for the engine and for those who drive a job by hand; they share its
+/// connections.
 fn executor(
     context: &Context,
     args: &Args,
