@@ -49,6 +49,22 @@ pub async fn opening_again_has_no_effect(world: &impl World) {
     assert_eq!(file.created_at, now(world) - jiff::SignedDuration::from_secs(5));
 }
 
+/// A caller may learn late how long its file lives: up to the sealing, never after.
+pub async fn an_open_file_may_still_be_told_when_it_ends(world: &impl World) {
+    let store = world.store();
+    let (soon, late) = (later(world, 3_600_000), later(world, 7_200_000));
+    let sheet = Sheet { expires_at: Some(late), ..Sheet::of("ada").lines(MODEL, 2) };
+    assert_eq!(kind(store.expire_file(sheet.id, soon).await), Kind::Missing);
+    sheet.write(store).await;
+    store.expire_file(sheet.id, soon).await.unwrap();
+    store.expire_file(sheet.id, soon).await.unwrap();
+    let sealed = store.seal_file(sheet.id, Verdict::Valid).await.unwrap();
+    assert_eq!(sealed.expires_at, Some(soon));
+
+    assert_eq!(kind(store.expire_file(sheet.id, late).await), Kind::Missing);
+    assert_eq!(store.file(&scope("ada"), sheet.id).await.unwrap(), sealed);
+}
+
 /// The id of another owner's file, or of one that is complete, cannot be opened.
 pub async fn opening_what_is_not_yours_or_sealed_is_a_conflict(world: &impl World) {
     let store = world.store();

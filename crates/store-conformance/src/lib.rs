@@ -104,6 +104,7 @@ cases! {
     ingest {
         an_open_file_is_visible_to_nobody,
         opening_again_has_no_effect,
+        an_open_file_may_still_be_told_when_it_ends,
         opening_what_is_not_yours_or_sealed_is_a_conflict,
         a_chunk_written_twice_counts_once,
         a_gap_in_chunks_is_a_conflict,

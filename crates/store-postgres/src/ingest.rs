@@ -5,6 +5,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use deadpool_postgres::Object;
 use futures_util::SinkExt;
 use futures_util::future::join;
+use jiff::Timestamp;
 use tokio_postgres::types::Type;
 use windrow_domain::FileId;
 use windrow_store::Scope;
@@ -56,6 +57,13 @@ impl Ingest for PostgresStore {
             }
             other => other,
         }
+    }
+
+    async fn expire_file(&self, file: FileId, expires_at: Timestamp) -> Result<()> {
+        const VERB: &str = "expire file";
+        let params = [(&file.0 as _, Type::UUID), (&expires_at as _, Type::TIMESTAMPTZ)];
+        let found = self.db.rows(VERB, &file, sql!("ingest/expire_file"), &params).await?;
+        found.first().map(|_| ()).ok_or_else(|| Error::new(Kind::Missing, VERB, file))
     }
 
     async fn seal_file(&self, file: FileId, verdict: Verdict) -> Result<File> {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use rusqlite::{Row, params};
 use uuid::Uuid;
 use windrow_domain::{BatchId, FileId, Target};
@@ -31,6 +32,10 @@ impl Ingest for SqliteStore {
             .check()
             .map_err(|because| Error::new(Kind::Invalid, "add lines", file).because(because))?;
         self.write("add lines", file, move |tx| add_lines(tx, file, &chunk, &spans)).await
+    }
+
+    async fn expire_file(&self, file: FileId, expires_at: Timestamp) -> Result<()> {
+        self.write("expire file", file, move |tx| expire(tx, file, expires_at)).await
     }
 
     async fn seal_file(&self, file: FileId, verdict: Verdict) -> Result<File> {
@@ -201,6 +206,14 @@ fn spans_text(spans: &[Span]) -> String {
         let _ = write!(text, "{semicolon}{lane}:{}-{last}", span.first);
     }
     text
+}
+
+fn expire(tx: &Tx<'_>, file: FileId, expires_at: Timestamp) -> Result<()> {
+    let expiry = params![file.0.into_bytes(), expires_at.as_microsecond()];
+    match tx.run(sql!("ingest/expire_file"), expiry)? {
+        0 => Err(tx.error(Kind::Missing)),
+        _ => Ok(()),
+    }
 }
 
 fn seal(tx: &Tx<'_>, file: FileId, verdict: Verdict) -> Result<File> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use jiff::Timestamp;
 use windrow_domain::{BatchId, FileId, InstanceId, KeyId, LeaseId, Target};
 
 use crate::act::{Act, NewAct};
@@ -87,6 +88,7 @@ macro_rules! pass_on {
 pass_on!(Ingest {
     open_file(file: NewFile) -> ();
     add_lines(file: FileId, chunk: Chunk) -> ();
+    expire_file(file: FileId, expires_at: Timestamp) -> ();
     seal_file(file: FileId, verdict: Verdict) -> File;
     drop_file(scope: &Scope, file: FileId) -> ();
 });

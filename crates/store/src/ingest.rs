@@ -289,6 +289,10 @@ pub trait Ingest {
     /// repeat has no effect. More than [`windrow_domain::lane::LANES_MAX`] lanes is `Invalid`.
     async fn add_lines(&self, file: FileId, chunk: Chunk) -> Result<()>;
 
+    /// Says when the sweep may drop a file that is still open, for a caller who learns it late. A file
+    /// that is not open is `Missing`: once others see it, nothing of it changes.
+    async fn expire_file(&self, file: FileId, expires_at: Timestamp) -> Result<()>;
+
     /// Fixes the file: its lanes and totals never change again. A repeat gives the same file.
     async fn seal_file(&self, file: FileId, verdict: Verdict) -> Result<File>;
 

@@ -126,6 +126,12 @@ impl Ingest for Fake {
         })
     }
 
+    async fn expire_file(&self, _: FileId, expires_at: Timestamp) -> Result<()> {
+        self.call("expire file", |inner| {
+            inner.file.as_mut().unwrap().expires_at = Some(expires_at);
+        })
+    }
+
     async fn seal_file(&self, _: FileId, verdict: Verdict) -> Result<File> {
         self.call("seal file", |inner| {
             let file = inner.file.clone().unwrap();
