@@ -54,7 +54,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
-    log::start(&context.config, args.log_format)?;
+    let _log = log::start(&context.config, args.log_format)?;
     let metrics = Metrics::new(Clock::machine());
     let store = metrics.store(context.open().await?);
     let storage = Storage::open(&context.config.storage).with_context(outputs_told)?;

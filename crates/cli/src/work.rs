@@ -30,7 +30,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
-    log::start(&context.config, args.log_format)?;
+    let _log = log::start(&context.config, args.log_format)?;
     let executor = args.upstream.executor_for_all(context, args.to.as_ref())?;
     let store = context.open().await?;
     let storage = Storage::open(&context.config.storage).with_context(outputs_told)?;

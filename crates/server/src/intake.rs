@@ -16,6 +16,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Number;
 use tokio::sync::SemaphorePermit;
 use tokio_util::io::StreamReader;
+use tracing::Instrument as _;
 use utoipa::ToSchema;
 use windrow_domain::FileId;
 use windrow_engine::ingest::{self, Ingested, ingest_by};
@@ -203,7 +204,9 @@ pub(crate) async fn take_in(
     let patience = Patience::new(app.clock.clone(), &app.options);
     let reader = StreamReader::new(patience.watch(bytes));
     let began = app.clock.elapsed();
-    let ingested = ingest_by(&app.clock, &*app.store, reader, file, options).await;
+    let span = tracing::info_span!("ingest", file.id = %file.id);
+    let ingesting = ingest_by(&app.clock, &*app.store, reader, file, options);
+    let ingested = ingesting.instrument(span).await;
     let ingested = ingested.map_err(refused)?;
     app.metrics.ingested(app.clock.elapsed().saturating_sub(began));
     let file = &ingested.file;

@@ -24,8 +24,18 @@ use crate::ending::Ending;
 use crate::failure::Told;
 
 /// Keys that are no bounds.
-pub(crate) const TEXTS: &[&str] =
-    &["database", "data", "owner", "storage", "listen", "tls_cert", "tls_key", "log", "log_format"];
+pub(crate) const TEXTS: &[&str] = &[
+    "database",
+    "data",
+    "owner",
+    "storage",
+    "listen",
+    "tls_cert",
+    "tls_key",
+    "otlp",
+    "log",
+    "log_format",
+];
 
 /// Where the server listens: nobody else's business unless somebody says so.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
@@ -108,6 +118,8 @@ pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     /// Its certificate and key, when it speaks TLS.
     pub(crate) tls: Option<(PathBuf, PathBuf)>,
+    /// Where traces are sent, as OTLP over HTTP.
+    pub(crate) otlp: Option<String>,
     /// What is logged, as `RUST_LOG` has it.
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
@@ -173,6 +185,7 @@ impl Config {
                 (Some(_), None) => return Err(half("tls_cert", "tls_key").into()),
                 (None, Some(_)) => return Err(half("tls_key", "tls_cert").into()),
             },
+            otlp: text("otlp"),
             log: text("log").unwrap_or_else(|| "info".to_owned()),
             log_format: log_format_of(text("log_format"), &origins)?,
             data,

@@ -84,7 +84,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
     let places = file.as_ref().map(|file| places(&args, &file.path)).transpose()?;
     let out = args.out.clone().map(Place::of);
     places.as_ref().map(|places| &places.results).or(out.as_ref()).map_or(Ok(()), Place::check)?;
-    log::start_if_asked(&context.config)?;
+    let _log = log::start_if_asked(&context.config)?;
     let executor = args.upstream.executor(context, &args.to)?;
     // What is finished already needs no upstream; anything else does.
     let reached = reach::probe(&args.to).await;

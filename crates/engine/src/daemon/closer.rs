@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use tokio::sync::{broadcast, mpsc};
 use tokio::task::JoinSet;
+use tracing::Instrument as _;
 use windrow_domain::BatchId;
 
 use super::{Event, StatusCache};
@@ -103,7 +104,9 @@ impl Closer {
     fn begin(&mut self, batch: BatchId) {
         if self.under_way.insert(batch) {
             let finaliser = self.finaliser.clone();
-            self.closing.spawn(async move { (batch, finaliser.close(batch).await) });
+            let span = tracing::info_span!("finalise", batch.id = %batch);
+            let closing = async move { (batch, finaliser.close(batch).await) };
+            self.closing.spawn(closing.instrument(span));
         }
     }
 
