@@ -16,6 +16,11 @@ impl Stopwatch {
     }
 }
 
+/// The time of day, for ends of keys.
+pub(crate) fn now() -> jiff::Timestamp {
+    windrow::engine::clock::Clock::machine().now()
+}
+
 /// Waits.
 #[expect(clippy::disallowed_methods, reason = "this is the place that sleeps")]
 pub(crate) async fn pause(time: Duration) {

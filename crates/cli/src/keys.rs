@@ -8,6 +8,7 @@ use windrow::store::inspect::PAGE_MAX;
 use windrow::store::key::{Key, KeysQuery};
 use windrow_server::secret::{Secret, Terms};
 
+use crate::clock;
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::table::Table;
@@ -72,7 +73,7 @@ pub(crate) async fn make(store: &dyn Store, terms: Terms) -> anyhow::Result<(Key
 
 /// Whether some key of an admin is in use.
 pub(crate) async fn has_admin(store: &dyn Store) -> anyhow::Result<bool> {
-    let now = Timestamp::now();
+    let now = clock::now();
     let admin = |key: &Key| {
         let ended = key.expires_at.is_some_and(|end| end <= now);
         key.role == Role::Admin && key.revoked_at.is_none() && !ended
@@ -99,7 +100,7 @@ async fn create(context: &Context, args: CreateArgs) -> anyhow::Result<Ending> {
         owner: context.config.owner.clone(),
         role: if args.admin { Role::Admin } else { Role::Member },
         name: args.name,
-        expires_at: life.map(|life| Timestamp::now() + life),
+        expires_at: life.map(|life| clock::now() + life),
     };
     let (key, secret) = make(&*store, terms).await?;
     let value = serde_json::json!({ "key": key, "secret": secret.reveal() });
@@ -124,7 +125,7 @@ async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Ending> {
         for key in &keys {
             let state = match (key.revoked_at, key.expires_at) {
                 (Some(_), _) => "revoked",
-                (None, Some(end)) if end <= Timestamp::now() => "ended",
+                (None, Some(end)) if end <= clock::now() => "ended",
                 (None, _) => "in use",
             };
             table.row([

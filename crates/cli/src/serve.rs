@@ -18,6 +18,7 @@ use windrow::engine::{Engine, Event, Report};
 use windrow::prelude::*;
 use windrow::store::Kind;
 use windrow_server::secret::{Secret, Terms};
+use windrow_server::shared::Shared;
 use windrow_server::tls::Tls;
 use windrow_server::{App, Metrics, Parts, Routes, Unserved};
 
@@ -170,7 +171,7 @@ fn executor(
     metrics: &Metrics,
 ) -> anyhow::Result<Arc<dyn Executor>> {
     let executor = args.upstream.executor_for_all(context, args.to.as_ref())?;
-    Ok(Arc::new(metrics.executor(executor)))
+    Ok(Arc::new(metrics.executor(Shared::new(executor))))
 }
 
 fn tls(context: &Context) -> anyhow::Result<Option<Tls>> {

@@ -23,6 +23,7 @@ mod range;
 mod rest;
 pub mod secret;
 mod serve;
+pub mod shared;
 pub mod tls;
 mod trace;
 
