@@ -3,6 +3,7 @@
 //! Holds throughout: a route is described where it is written, or it is no route of the router; what
 //! can happen to every call is said here, once; the text is the same for the same code.
 
+mod links;
 pub(crate) mod page;
 pub(crate) mod refusals;
 
@@ -18,9 +19,10 @@ use utoipa::openapi::{
     RefOr, Required, SchemaFormat, Type,
 };
 
-use utoipa::{PartialSchema as _, ToSchema};
+use utoipa::ToSchema;
 
 use crate::error::Body;
+use crate::rest::job::Progress;
 use refusals::refusal;
 
 /// The name of the one security scheme.
@@ -35,6 +37,9 @@ const PLAIN: &str = "^[!-~]([ -~]*[!-~])?$";
 #[schema(value_type = String, format = Binary)]
 #[expect(dead_code, reason = "only described")]
 pub(crate) struct Binary(Vec<u8>);
+
+/// What the name of a part of a form may hold.
+const PART_NAME: &str = "^[^\\u0000-\\u0008\\u000a-\\u001f\\u007f]*$";
 
 /// What is known before the routes are.
 pub(crate) fn outline() -> OpenApi {
@@ -70,30 +75,46 @@ pub(crate) fn complete(mut api: OpenApi) -> OpenApi {
         let operations = [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete];
         operations.into_iter().flatten().for_each(complete_operation);
     }
+    links::add(&mut api);
     let key = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
         .description(Some("A key of an owner, as `windrow keys create` makes them."))
         .build();
     let components = api.components.get_or_insert_with(Components::new);
     components.add_security_scheme(SCHEME, SecurityScheme::Http(key));
-    let mut schemas = Vec::new();
-    Body::schemas(&mut schemas);
-    components.schemas.insert(Body::name().into_owned(), Body::schema());
-    components.schemas.extend(schemas);
+    add::<Body<'_>>(components);
+    add::<Progress>(components);
     api
+}
+
+/// A schema that no call names by itself.
+fn add<T: ToSchema>(components: &mut Components) {
+    let mut schemas = vec![(T::name().into_owned(), T::schema())];
+    T::schemas(&mut schemas);
+    components.schemas.extend(schemas);
 }
 
 /// The description as it is served and kept: the same text every time.
 pub(crate) fn text(api: &OpenApi) -> String {
     let mut value = serde_json::to_value(api).expect("a description is plain JSON");
-    // Which our builder cannot say: one does not go without the other.
-    value["components"]["schemas"]["NewFile"]["dependentRequired"] = json!({
-        "expires_after[anchor]": ["expires_after[seconds]"],
-        "expires_after[seconds]": ["expires_after[anchor]"],
-    });
+    say_more(&mut value["components"]["schemas"]);
     let mut text = format!("{:#}", sorted(value));
     text.push('\n');
     text
+}
+
+/// What our builder has no words for.
+fn say_more(schemas: &mut Value) {
+    schemas["NewFile"]["dependentRequired"] = json!({
+        "expires_after[anchor]": ["expires_after[seconds]"],
+        "expires_after[seconds]": ["expires_after[anchor]"],
+    });
+    // The name of a part is in a header.
+    for form in ["NewFile", "NewJob"] {
+        schemas[form]["propertyNames"] = json!({ "pattern": PART_NAME });
+    }
+    let progress = json!({ "$ref": "#/components/schemas/JobProgress" });
+    schemas["JobEvent"]["properties"]["data"]["contentSchema"] = progress;
 }
 
 /// By name, however the library keeps its fields.

@@ -11,6 +11,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use tokio::sync::OwnedSemaphorePermit;
+use utoipa::ToSchema;
 use windrow_domain::BatchId;
 use windrow_store::Kind;
 use windrow_store::batch::Batch;
@@ -27,6 +28,25 @@ use crate::extract::Path;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How often a silent stream says that it lives.
 const ALIVE_EVERY: Duration = Duration::from_secs(15);
+
+/// An event, as the lines of the stream have it.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only described: events are written as text")]
+pub(crate) struct JobEvent {
+    #[schema(inline)]
+    event: EventName,
+    /// The job's progress as JSON.
+    #[schema(content_media_type = "application/json")]
+    data: String,
+}
+
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "only described")]
+enum EventName {
+    Progress,
+    Closed,
+}
 
 /// One who listens.
 struct Listener {
@@ -45,7 +65,7 @@ struct Listener {
 #[utoipa::path(
     get, path = "/jobs/{id}/events", operation_id = "followJob", tag = "Jobs", security(("key" = [])),
     params(("id" = String, Path, format = "uuid")),
-    responses((status = 200, description = "Events `progress`, and `closed` at the end; the data of each\n        is the job's progress as JSON.", content_type = "text/event-stream", body = Progress), Missing))]
+    responses((status = 200, description = "Events `progress`, and `closed` at the end; the data of each\n        is the job's progress as JSON.", content_type = "text/event-stream", body = JobEvent), Missing))]
 pub(crate) async fn events(
     State(app): State<App>,
     caller: Caller,

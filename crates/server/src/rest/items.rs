@@ -263,10 +263,7 @@ impl Walk<'_> {
             Some((no, words::after(Some(rest.to_owned()))))
         };
         let found = self.parts.iter().enumerate().find_map(fits);
-        found.ok_or_else(|| {
-            let message = "`after` is no cursor of this list; begin again without it.";
-            Error::invalid("after", message)
-        })
+        found.ok_or_else(words::no_cursor)
     }
 
     async fn rows(
@@ -286,7 +283,8 @@ impl Walk<'_> {
                     limit,
                     ..FinishedQuery::default()
                 };
-                let page = self.store.finished(self.scope, query).await?;
+                let has_cursor = query.after.is_some();
+                let page = words::page(self.store.finished(self.scope, query).await, has_cursor)?;
                 Ok((page.rows.into_iter().map(Item::from).collect(), page.next))
             }
             Part::Pending => {
@@ -297,7 +295,8 @@ impl Walk<'_> {
                     limit,
                     ..PendingQuery::default()
                 };
-                let page = self.store.pending(self.scope, query).await?;
+                let has_cursor = query.after.is_some();
+                let page = words::page(self.store.pending(self.scope, query).await, has_cursor)?;
                 Ok((page.rows.into_iter().map(Item::from).collect(), page.next))
             }
         }

@@ -128,7 +128,7 @@ enum LanePhase {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = JobProgress)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     #[schema(value_type = String, format = "uuid")]
     job_id: BatchId,
     #[schema(value_type = JobStatus)]

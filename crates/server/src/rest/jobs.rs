@@ -30,10 +30,10 @@ pub(crate) struct ListQuery {
     #[param(max_length = 64, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
     job_type: Option<String>,
     /// Not before this time.
-    #[param(value_type = Option<String>, format = DateTime)]
+    #[param(schema_with = words::time_schema)]
     from: Option<String>,
     /// Before this time.
-    #[param(value_type = Option<String>, format = DateTime)]
+    #[param(schema_with = words::time_schema)]
     to: Option<String>,
     /// How many.
     #[param(minimum = 1, maximum = 1000, default = 100)]
@@ -89,7 +89,8 @@ pub(crate) async fn list(
         limit: words::page_size(query.page_size)?,
         ..BatchesQuery::default()
     };
-    let page = app.store.batches(&scope, page).await?;
+    let has_cursor = page.after.is_some();
+    let page = words::page(app.store.batches(&scope, page).await, has_cursor)?;
     Ok(axum::Json(Listed::of(page)))
 }
 

@@ -117,7 +117,8 @@ pub(crate) async fn list(
     };
     let page =
         KeysQuery { after: words::after(query.after), limit: words::page_size(query.page_size)? };
-    let page = app.store.keys(&scope, page).await?;
+    let has_cursor = page.after.is_some();
+    let page = words::page(app.store.keys(&scope, page).await, has_cursor)?;
     Ok(axum::Json(Listed::of(page)))
 }
 
@@ -139,6 +140,10 @@ pub(crate) async fn create(
         let known = Role::ALL.map(Role::as_str).join(", ");
         Error::invalid("role", format!("The roles are {known}."))
     })?;
+    // Elsewhere an empty time is none; a key must not live for ever because of one.
+    if create.expires_at.as_deref() == Some("") {
+        return Err(Error::invalid("expiresAt", "`expiresAt` is empty; leave it out for no end."));
+    }
     let expires_at = words::time("expiresAt", create.expires_at.as_deref())?;
     if expires_at.is_some_and(|end| end <= app.clock.now()) {
         return Err(Error::invalid("expiresAt", "`expiresAt` has passed already."));

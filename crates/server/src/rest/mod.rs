@@ -7,7 +7,7 @@ mod create;
 mod events;
 mod export;
 mod items;
-mod job;
+pub(crate) mod job;
 mod jobs;
 mod keys;
 mod kickoff;

@@ -31,13 +31,13 @@ pub(crate) struct ListQuery {
     #[param(max_length = 64, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
     job_type: Option<String>,
     /// Only of this job.
-    #[param(format = "uuid")]
+    #[param(schema_with = words::job_id_schema)]
     job_id: Option<String>,
     /// Not before this time.
-    #[param(value_type = Option<String>, format = DateTime)]
+    #[param(schema_with = words::time_schema)]
     from: Option<String>,
     /// Before this time.
-    #[param(value_type = Option<String>, format = DateTime)]
+    #[param(schema_with = words::time_schema)]
     to: Option<String>,
     /// How many.
     #[param(minimum = 1, maximum = 1000, default = 100)]
@@ -108,7 +108,8 @@ pub(crate) async fn list(
         after: words::after(query.after),
         limit: words::page_size(query.page_size)?,
     };
-    let page = app.store.pending(&scope, page).await?;
+    let has_cursor = page.after.is_some();
+    let page = words::page(app.store.pending(&scope, page).await, has_cursor)?;
     Ok(axum::Json(Listed::of(page)))
 }
 

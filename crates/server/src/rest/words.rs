@@ -4,10 +4,12 @@ use axum::http::StatusCode;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use utoipa::openapi::schema::AnyOfBuilder;
+use utoipa::openapi::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
 use windrow_domain::attempt::Status;
 use windrow_domain::{BatchId, Ending, Owner, Role, State};
 use windrow_store::Scope;
-use windrow_store::inspect::{PAGE_MAX, Place};
+use windrow_store::inspect::{PAGE_MAX, Page, Place};
 
 use crate::auth::Caller;
 use crate::error::{Error, Result};
@@ -196,6 +198,35 @@ pub(super) fn time(param: &str, text: Option<&str>) -> Result<Option<Timestamp>>
         let message = format!("`{param}` must be a time with its zone, as 2026-01-31T12:00:00Z.");
         Error::invalid(param, message)
     })
+}
+
+/// The same, for the description: empty is as good as left out.
+pub(super) fn time_schema() -> Schema {
+    or_empty(SchemaFormat::KnownFormat(KnownFormat::DateTime))
+}
+
+/// A job's id, for the description of a filter.
+pub(super) fn job_id_schema() -> Schema {
+    or_empty(SchemaFormat::Custom("uuid".to_owned()))
+}
+
+fn or_empty(format: SchemaFormat) -> Schema {
+    let given = ObjectBuilder::new().schema_type(Type::String).format(Some(format));
+    let empty = ObjectBuilder::new().schema_type(Type::String).max_length(Some(0));
+    Schema::from(AnyOfBuilder::new().item(given).item(empty).build())
+}
+
+/// A page of a list; a cursor that the store does not take is told as what it is.
+pub(super) fn page<T>(given: windrow_store::Result<Page<T>>, has_cursor: bool) -> Result<Page<T>> {
+    given.map_err(|error| match error.kind {
+        windrow_store::Kind::Invalid if has_cursor => no_cursor(),
+        _ => error.into(),
+    })
+}
+
+pub(super) fn no_cursor() -> Error {
+    let message = "`after` is no cursor of this list; begin again without it.";
+    Error::invalid("after", message)
 }
 
 /// How many rows were asked for, within bounds.

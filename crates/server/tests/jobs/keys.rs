@@ -51,6 +51,7 @@ async fn a_key_that_cannot_be_is_refused() {
         ("owner", json!("")),
         ("role", json!("god")),
         ("expiresAt", json!("soon")),
+        ("expiresAt", json!("")),
         ("expiresAt", json!("2020-01-01T00:00:00Z")),
         ("name", json!("x".repeat(500))),
     ] {
