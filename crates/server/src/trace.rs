@@ -1,9 +1,9 @@
 //! Every request has an id and a line in the log: who asked for what, and how it went.
 //!
-//! Holds throughout: neither bodies nor keys nor queries are logged.
+//! Holds throughout: neither bodies nor keys nor queries are logged, save for the cursor of a page.
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::Response;
 use tracing::Instrument as _;
@@ -13,6 +13,8 @@ use crate::app::App;
 
 /// The header with the id of a request, given or made, and given back.
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Of a cursor so much is logged.
+const CURSOR_CHARS_MAX: usize = 200;
 /// Longest id that is taken over.
 const ID_BYTES_MAX: usize = 128;
 
@@ -24,11 +26,12 @@ pub(crate) async fn trace(State(app): State<App>, mut request: Request, next: Ne
     let route = route.unwrap_or_else(|| "none".to_owned());
     let began = app.clock.elapsed();
     let shown = id.to_str().unwrap_or_default().to_owned();
-    let span = tracing::info_span!("request", id = %shown, %method, route);
+    let after = cursor(request.uri().query().unwrap_or_default());
+    let span = tracing::info_span!("request", id = %shown, %method, route, page.after = after);
     let mut response = next.run(request).instrument(span.clone()).await;
     let took = app.clock.elapsed().saturating_sub(began);
     let status = response.status().as_u16();
-    app.metrics.answered(method.as_str(), &route, status, took);
+    app.metrics.answered(known(&method), &route, status, took);
     span.in_scope(|| tracing::info!(status, elapsed_ms = took.as_millis(), "answered"));
     response.headers_mut().insert(REQUEST_ID.clone(), id);
     response
@@ -46,4 +49,23 @@ fn request_id(request: &Request) -> HeaderValue {
         let made = format!("req_{}", Uuid::now_v7().simple());
         HeaderValue::try_from(made).expect("digits are plain")
     })
+}
+
+/// Where a page begins: the cursor that the page before it gave. It says nothing to strangers.
+fn cursor(query: &str) -> Option<String> {
+    let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    let (_, after) = pairs.find(|(name, _)| *name == "after")?;
+    let plain = |letter: &char| letter.is_ascii_graphic();
+    Some(after.chars().filter(plain).take(CURSOR_CHARS_MAX).collect())
+}
+
+/// A label for a method: those that routes have, and one for all others that callers may think of.
+fn known(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::POST => "POST",
+        Method::DELETE => "DELETE",
+        Method::HEAD => "HEAD",
+        _ => "other",
+    }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::Deserialize;
+use windrow_domain::BatchId;
 use windrow_domain::attempt::{Class, Failure, Status};
 use windrow_domain::control::breaker::State;
 use windrow_domain::retry::Decision;
@@ -54,12 +55,13 @@ impl Worker {
         let open = station.breaker(now) != State::Closed;
         self.pace(at, now, &tried.verdict);
         self.tell(at, was_open, open, &tried.verdict);
-        let lease = job.lease;
+        let (lease, batch, line, attempt) = (job.lease, job.batch, job.line, job.attempt);
         let outcome = match tried.verdict {
             Verdict::Failed(_) if spared => Outcome::Released(job.seq),
             Verdict::Failed(ref failure) => self.decide(at, &job, failure.clone(), tried, now),
             Verdict::Completed | Verdict::Skipped(_) => Outcome::Finished(finished(job, tried)),
         };
+        log(batch, line, attempt, &outcome);
         let is_final = matches!(outcome, Outcome::Finished(_));
         if self.ledger.note(lease, outcome, now) && is_final {
             self.around.meter.finished();
@@ -147,6 +149,23 @@ impl Worker {
             let longest = self.around.options.retry.backoff_ms_max;
             let wait = u64::try_from(wait.as_millis()).unwrap_or(longest).min(longest);
             pace.hold(now.saturating_add(wait));
+        }
+    }
+}
+
+/// What becomes of a line, for whoever turns it on: there are many lines.
+fn log(batch: BatchId, line: u64, attempt: u32, outcome: &Outcome) {
+    match outcome {
+        Outcome::Finished(result) => tracing::debug!(
+            batch.id = %batch, line, attempt.no = attempt, status = result.status.as_str(),
+            error.code = result.error_code, "item finished"
+        ),
+        Outcome::Again(again) => tracing::debug!(
+            batch.id = %batch, line, attempt.no = attempt, error.code = again.error_code,
+            not_before = %again.not_before, "item goes back to be tried again"
+        ),
+        Outcome::Released(_) => {
+            tracing::debug!(batch.id = %batch, line, attempt.no = attempt, "item let go");
         }
     }
 }

@@ -78,7 +78,7 @@ enum Outcome {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Answered {
-    method: String,
+    method: &'static str,
     route: String,
     status: u16,
 }
@@ -177,8 +177,8 @@ impl Metrics {
     }
 
     /// A request of the API was answered.
-    pub(crate) fn answered(&self, method: &str, route: &str, status: u16, took: Duration) {
-        let labels = Answered { method: method.to_owned(), route: route.to_owned(), status };
+    pub(crate) fn answered(&self, method: &'static str, route: &str, status: u16, took: Duration) {
+        let labels = Answered { method, route: route.to_owned(), status };
         self.0.http.get_or_create(&labels).inc();
         self.0.http_seconds.observe(took.as_secs_f64());
     }
