@@ -6,17 +6,15 @@
 use std::io;
 
 use axum::extract::Multipart;
-use axum::extract::multipart::{Field, MultipartError};
 use axum::http::StatusCode;
 use bytes::Bytes;
-use futures_util::{Stream, TryStreamExt as _};
+use futures_util::stream::{self, Stream, StreamExt as _};
 use jiff::{SignedDuration, Timestamp};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Number;
-use tokio::sync::SemaphorePermit;
+use tokio::sync::{SemaphorePermit, mpsc, oneshot};
 use tokio_util::io::StreamReader;
-use tracing::Instrument as _;
 use utoipa::ToSchema;
 use windrow_domain::FileId;
 use windrow_engine::ingest::{self, Ingested, ingest_by};
@@ -26,17 +24,18 @@ use windrow_store::ingest::NewFile;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::{Error, Result};
+pub(crate) use crate::form::PARTS_MAX;
+use crate::form::{self, Begun, Form, Piece};
 use crate::patience::Patience;
 
-/// Longest text of a part that is not the file.
-const TEXT_BYTES_MAX: usize = 1024;
-/// Most parts of a form.
-pub(crate) const PARTS_MAX: usize = 16;
+/// Pieces that wait to be stored.
+const PIECES_WAITING_MAX: usize = 1;
 /// Longest name of a file.
 const NAME_BYTES_MAX: usize = 255;
 /// What a file may live, in seconds.
 const LIFE_SECS: std::ops::RangeInclusive<u64> = 3600..=2_592_000;
-const PURPOSE: &str = "batch";
+/// What files are for.
+pub(crate) const PURPOSE: &str = "batch";
 
 /// How long something lives after it was made.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -67,6 +66,10 @@ fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
 }
 
 impl ExpiresAfter {
+    pub(crate) fn new(anchor: &str, seconds: u64) -> Self {
+        Self { anchor: anchor.to_owned(), seconds }
+    }
+
     /// The seconds, when it is as the contract has it. `param` names it in errors.
     pub(crate) fn secs(&self, param: &str) -> Result<u64> {
         if self.anchor != "created_at" {
@@ -80,14 +83,6 @@ impl ExpiresAfter {
         }
         Ok(self.seconds)
     }
-}
-
-/// What the parts before the file say.
-#[derive(Debug, Default)]
-struct Form {
-    purpose: Option<String>,
-    anchor: Option<String>,
-    seconds: Option<String>,
 }
 
 /// What a form must say beside its file.
@@ -107,56 +102,58 @@ pub(crate) fn permit(app: &App) -> Result<SemaphorePermit<'_>> {
     })
 }
 
-/// Takes in the part `file` of a form.
+/// Takes in the part `file` of a form. The other parts may come before it or after it: others see
+/// the file when the form was read to its end and is right, and not before.
 pub(crate) async fn receive(
     app: &App,
     caller: &Caller,
-    mut parts: Multipart,
+    parts: Multipart,
     purpose: Purpose,
 ) -> Result<Ingested> {
-    let mut form = match purpose {
+    let form = match purpose {
         Purpose::Said => Form::default(),
-        Purpose::Known => Form { purpose: Some(PURPOSE.to_owned()), ..Form::default() },
+        Purpose::Known => Form::for_purpose(PURPOSE),
     };
-    let mut stored: Option<Ingested> = None;
-    for _ in 0..PARTS_MAX {
-        let part = match parts.next_field().await {
-            Ok(Some(part)) => part,
-            Ok(None) => return finish(app, caller, &form, stored).await,
-            Err(error) => return Err(give_up(app, caller, stored, broken(&error)).await),
-        };
-        let taken = match (part.name(), &stored) {
-            (Some("file"), None) => {
-                store(app, caller, &form, part).await.map(|new| stored = Some(new))
-            }
-            (Some("file"), Some(_)) => {
-                Err(Error::invalid("file", "There is more than one `file`."))
-            }
-            (Some(_), _) => form.read(part, stored.is_some()).await,
-            (None, _) => Err(Error::invalid("form", "A part of the form has no name.")),
-        };
-        if let Err(error) = taken {
-            return Err(give_up(app, caller, stored, error).await);
-        }
-    }
-    let error = Error::invalid("form", format!("A form has at most {PARTS_MAX} parts."));
-    Err(give_up(app, caller, stored, error).await)
+    let (begins, begun) = oneshot::channel();
+    let (sender, pieces) = mpsc::channel(PIECES_WAITING_MAX);
+    let patience = Patience::new(app.clock.clone(), &app.options);
+    let reading = form::Reader::new(form, patience, begins, sender).read(parts);
+    let storing = store(app, caller, begun, pieces);
+    tokio::pin!(reading, storing);
+    let stored = tokio::select! {
+        biased;
+        read = &mut reading => match (read, storing.await) {
+            // What came in was given up, for what is wrong with the form.
+            (Err(Some(error)), _) => return Err(error),
+            (_, stored) => stored,
+        },
+        // It ends first when it will not have the file: nobody waits for the rest.
+        stored = &mut storing => stored,
+    };
+    stored.unwrap_or_else(|| Err(Error::invalid("file", "The form has no part `file`.")))
 }
 
-/// The form is whole. Without its purpose the file is not kept.
-async fn finish(
+/// Stores a file once it begins, as its pieces come; none when no file comes.
+async fn store(
     app: &App,
     caller: &Caller,
-    form: &Form,
-    stored: Option<Ingested>,
-) -> Result<Ingested> {
-    let Some(ingested) = stored else {
-        return Err(Error::invalid("file", "The form has no part `file`."));
-    };
-    match form.check_purpose() {
-        Ok(()) => Ok(ingested),
-        Err(error) => Err(give_up(app, caller, Some(ingested), error).await),
-    }
+    begun: oneshot::Receiver<Begun>,
+    mut pieces: mpsc::Receiver<io::Result<Piece>>,
+) -> Option<Result<Ingested>> {
+    let Begun { name, life_secs } = begun.await.ok()?;
+    let (id, life_secs) = (FileId::new(), life_secs.unwrap_or(app.options.file_secs));
+    let pieces = stream::poll_fn(move |context| pieces.poll_recv(context));
+    let bytes = pieces.then(move |piece| async move {
+        match piece? {
+            Piece::Bytes(bytes) => Ok(bytes),
+            Piece::Life(secs) => {
+                let end = after(app.clock.now(), secs).map_err(|_| io::ErrorKind::InvalidData)?;
+                app.store.expire_file(id, end).await.map_err(io::Error::other)?;
+                Ok(Bytes::new())
+            }
+        }
+    });
+    Some(take_in_as(id, app, caller, name.as_deref(), life_secs, bytes).await)
 }
 
 /// What was stored already vanishes again.
@@ -175,15 +172,6 @@ pub(crate) async fn give_up(
     error
 }
 
-async fn store(app: &App, caller: &Caller, form: &Form, part: Field<'_>) -> Result<Ingested> {
-    if form.purpose.is_some() {
-        form.check_purpose()?;
-    }
-    let life_secs = form.life_secs()?.unwrap_or(app.options.file_secs);
-    let name = part.file_name().map(str::to_owned);
-    take_in(app, caller, name.as_deref(), life_secs, part.map_err(io::Error::other)).await
-}
-
 /// Takes in bytes as they come.
 pub(crate) async fn take_in(
     app: &App,
@@ -192,8 +180,19 @@ pub(crate) async fn take_in(
     life_secs: u64,
     bytes: impl Stream<Item = io::Result<Bytes>> + Send,
 ) -> Result<Ingested> {
+    take_in_as(FileId::new(), app, caller, name, life_secs, bytes).await
+}
+
+async fn take_in_as(
+    id: FileId,
+    app: &App,
+    caller: &Caller,
+    name: Option<&str>,
+    life_secs: u64,
+    bytes: impl Stream<Item = io::Result<Bytes>> + Send,
+) -> Result<Ingested> {
     let file = NewFile {
-        id: FileId::new(),
+        id,
         owner: caller.owner.clone(),
         name: shown_name(name)?,
         purpose: PURPOSE.to_owned(),
@@ -204,9 +203,7 @@ pub(crate) async fn take_in(
     let patience = Patience::new(app.clock.clone(), &app.options);
     let reader = StreamReader::new(patience.watch(bytes));
     let began = app.clock.elapsed();
-    let span = tracing::info_span!("ingest", file.id = %file.id);
-    let ingesting = ingest_by(&app.clock, &*app.store, reader, file, options);
-    let ingested = ingesting.instrument(span).await;
+    let ingested = ingest_by(&app.clock, &*app.store, reader, file, options).await;
     let ingested = ingested.map_err(refused)?;
     app.metrics.ingested(app.clock.elapsed().saturating_sub(began));
     let file = &ingested.file;
@@ -225,13 +222,12 @@ fn refused(error: ingest::Error) -> Error {
             "file_too_large",
             format!("A file has at most {bytes_max} bytes; split it into several."),
         ),
-        ingest::Error::Read { after_line, source } => match source.kind() {
-            io::ErrorKind::TimedOut => Error::new(
-                StatusCode::REQUEST_TIMEOUT,
-                "upload_too_slow",
-                format!("The upload fell silent or was too slow, after line {after_line}."),
-            ),
-            _ => Error::new(
+        ingest::Error::Read { source, .. } if source.kind() == io::ErrorKind::TimedOut => {
+            too_slow()
+        }
+        ingest::Error::Read { after_line, source } => match source.downcast() {
+            Ok(store_error) => windrow_store::Error::into(store_error),
+            Err(_) => Error::new(
                 StatusCode::BAD_REQUEST,
                 "upload_broken",
                 format!("The upload broke off after line {after_line}; nothing of it is kept."),
@@ -242,12 +238,10 @@ fn refused(error: ingest::Error) -> Error {
     }
 }
 
-fn broken(error: &MultipartError) -> Error {
-    let message = match error.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => "The form is larger than it may be.",
-        _ => "The form is broken, or was cut off; nothing of it is kept.",
-    };
-    Error::new(StatusCode::BAD_REQUEST, "invalid_form", message)
+/// The error of an upload that does not go on.
+pub(crate) fn too_slow() -> Error {
+    let message = "The upload fell silent or was too slow; nothing of it is kept.";
+    Error::new(StatusCode::REQUEST_TIMEOUT, "upload_too_slow", message)
 }
 
 /// A name that lists can show.
@@ -266,64 +260,4 @@ fn shown_name(given: Option<&str>) -> Result<String> {
 fn after(now: Timestamp, secs: u64) -> Result<Timestamp> {
     let life = SignedDuration::from_secs(secs.try_into().unwrap_or(i64::MAX));
     now.checked_add(life).map_err(Error::internal)
-}
-
-impl Form {
-    /// Takes a part that is not the file. What decides how the file is stored must come before it.
-    async fn read(&mut self, mut part: Field<'_>, after_file: bool) -> Result<()> {
-        let name = part.name().unwrap_or_default().to_owned();
-        let slot = match name.as_str() {
-            "purpose" => &mut self.purpose,
-            "expires_after[anchor]" => &mut self.anchor,
-            "expires_after[seconds]" => &mut self.seconds,
-            // A newer client may say more than we know.
-            _ => &mut None,
-        };
-        if after_file && name.starts_with("expires_after") {
-            return Err(Error::invalid(name, "It must come before the part `file`."));
-        }
-        let mut text = Vec::new();
-        while let Some(piece) = part.chunk().await.map_err(|error| broken(&error))? {
-            text.extend_from_slice(&piece);
-            if text.len() > TEXT_BYTES_MAX {
-                let message = format!("It has at most {TEXT_BYTES_MAX} bytes.");
-                return Err(Error::invalid(shown(&name), message));
-            }
-        }
-        let text = String::from_utf8(text)
-            .map_err(|_| Error::invalid(shown(&name), "It is not UTF-8."))?;
-        *slot = Some(text);
-        Ok(())
-    }
-
-    fn check_purpose(&self) -> Result<()> {
-        match self.purpose.as_deref() {
-            Some(PURPOSE) => Ok(()),
-            Some(_) => {
-                Err(Error::invalid("purpose", "Files are taken for the purpose `batch` only."))
-            }
-            None => Err(Error::invalid(
-                "purpose",
-                "The form has no part `purpose`; it must be `batch`.",
-            )),
-        }
-    }
-
-    fn life_secs(&self) -> Result<Option<u64>> {
-        let (Some(anchor), Some(seconds)) = (&self.anchor, &self.seconds) else {
-            return match (&self.anchor, &self.seconds) {
-                (None, None) => Ok(None),
-                _ => Err(Error::invalid("expires_after", "It needs both `anchor` and `seconds`.")),
-            };
-        };
-        let seconds = seconds.parse().map_err(|_| {
-            Error::invalid("expires_after[seconds]", "It must be a whole number of seconds.")
-        })?;
-        ExpiresAfter { anchor: anchor.clone(), seconds }.secs("expires_after").map(Some)
-    }
-}
-
-/// A name that came from outside, as far as an error shows it.
-fn shown(name: &str) -> String {
-    name.chars().filter(|letter| !letter.is_control()).take(64).collect()
 }

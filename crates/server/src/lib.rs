@@ -13,6 +13,7 @@ mod describe;
 mod download;
 pub mod error;
 mod extract;
+mod form;
 mod intake;
 pub mod metrics;
 mod openai;

@@ -32,6 +32,11 @@ impl Patience {
         }
     }
 
+    /// Waits as long as a body may be silent.
+    pub(crate) async fn run_out(&self) {
+        self.clock.sleep(self.idle).await;
+    }
+
     /// The same bytes, as long as they come fast enough.
     pub(crate) fn watch<'a>(
         self,
