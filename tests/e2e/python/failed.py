@@ -46,7 +46,7 @@ assert [(code, at) for code, at, _ in found] == [("invalid_json_line", 2)], foun
 for url in ["http://127.0.0.1:1/v1/chat/completions", "//evil/v1/chat/completions", "v1", ""]:
     found = errors_of(text([line(1), line(2, url=url)]))
     assert [at for _, at, _ in found] == [2], (url, found)
-for method in ["GET", "DELETE", 7]:
+for method in ["", "PO ST", 7]:
     wrong = json.dumps({**line(2), "method": method}).encode()
     found = errors_of(good + wrong + b"\n")
     assert [at for _, at, _ in found] == [2], (method, found)

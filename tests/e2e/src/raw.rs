@@ -56,6 +56,13 @@ impl Request {
         self
     }
 
+    /// With other words in its head.
+    #[must_use]
+    pub fn replace(mut self, words: &str, by: &str) -> Self {
+        self.head = self.head.replace(words, by);
+        self
+    }
+
     /// These bytes as its body.
     pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = body.into();
@@ -79,17 +86,25 @@ impl Request {
     /// # Panics
     /// When there is no answer.
     pub async fn send(&self, to: SocketAddr) -> Answer {
+        let answer = self.try_send(to).await;
+        answer.unwrap_or_else(|| panic!("no whole answer to {:.200?}", self.head))
+    }
+
+    /// The same; none when the connection ends without an answer.
+    ///
+    /// # Panics
+    /// When it does not end.
+    pub async fn try_send(&self, to: SocketAddr) -> Option<Answer> {
         let asked = async {
-            let (mut from, mut into) =
-                TcpStream::connect(to).await.expect("it listens").into_split();
+            let stream = TcpStream::connect(to).await.expect("it listens");
+            let (mut from, mut into) = stream.into_split();
             let (bytes, mut said) = (self.bytes(), Vec::new());
             // A server that has seen enough may answer before it has read everything.
             let (_, read) = tokio::join!(into.write_all(&bytes), from.read_to_end(&mut said));
-            read.unwrap_or_else(|why| panic!("no whole answer to {:?}: {why}", self.head));
-            said
+            read.ok().filter(|bytes| *bytes > 0).map(|_| said)
         };
         let said = tokio::time::timeout(WITHIN, asked).await;
-        Answer::read(&said.unwrap_or_else(|_| panic!("no answer to {:?}", self.head)))
+        Some(Answer::read(&said.unwrap_or_else(|_| panic!("no end of {:.200?}", self.head))?))
     }
 
     /// Sends what there is of it and keeps the connection, unanswered; dropping that cuts it.

@@ -115,10 +115,12 @@ impl Server {
     /// That nothing went wrong inside it, whatever was asked of it.
     ///
     /// # Panics
-    /// When it logged an error or a panic.
+    /// When it logged an error or a panic, or answered with a 5xx.
     pub fn check(&self) {
         let said = self.said();
-        let bad = |line: &&str| line.contains(" ERROR ") || line.contains("panicked");
+        let bad = |line: &&str| {
+            line.contains(" ERROR ") || line.contains(" status=5") || line.contains("panicked")
+        };
         let trouble: Vec<&str> = said.lines().filter(bad).collect();
         assert!(trouble.is_empty(), "{trouble:#?}");
     }
