@@ -38,8 +38,8 @@ const PLAIN: &str = "^[!-~]([ -~]*[!-~])?$";
 #[expect(dead_code, reason = "only described")]
 pub(crate) struct Binary(Vec<u8>);
 
-/// What the name of a part of a form may hold.
-const PART_NAME: &str = "^[^\\u0000-\\u0008\\u000a-\\u001f\\u007f]*$";
+/// What the name of a part of a form may hold. Clients write breaks in it as `%0A`.
+const PART_NAME: &str = "^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f]*$";
 
 /// What is known before the routes are.
 pub(crate) fn outline() -> OpenApi {
