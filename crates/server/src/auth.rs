@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::extract::{ConnectInfo, FromRequestParts};
@@ -83,6 +84,8 @@ impl Caller {
 #[derive(Debug)]
 pub(crate) struct Guard {
     known: Mutex<HashMap<[u8; 32], Known>>,
+    /// How often it forgot; what was found before is not believed after.
+    forgotten: AtomicU64,
     used: Mutex<HashSet<KeyId>>,
     rates: DefaultKeyedRateLimiter<Owner>,
     key_ms_max: u64,
@@ -100,6 +103,7 @@ impl Guard {
         let burst = NonZeroU32::new(options.requests_burst).unwrap_or(NonZeroU32::MIN);
         Self {
             known: Mutex::default(),
+            forgotten: AtomicU64::new(0),
             used: Mutex::default(),
             rates: DefaultKeyedRateLimiter::keyed(Quota::per_second(per_sec).allow_burst(burst)),
             key_ms_max: options.key_ms_max,
@@ -111,9 +115,11 @@ impl Guard {
         let now_ms = app.clock.millis();
         if let Some(known) = lock(&self.known).get(&hash)
             && known.until_ms > now_ms
+            && known.key.expires_at.is_none_or(|end| end > app.clock.now())
         {
             return Ok(known.key.clone());
         }
+        let forgotten = self.forgotten.load(Ordering::SeqCst);
         let key = match app.store.find_key(&hash).await {
             Ok(key) => Arc::new(key),
             Err(error) if error.kind == Kind::Missing => {
@@ -126,7 +132,8 @@ impl Guard {
         if known.len() >= KNOWN_MAX {
             known.retain(|_, known| known.until_ms > now_ms);
         }
-        if known.len() < KNOWN_MAX {
+        // It may have been revoked while it was looked for.
+        if known.len() < KNOWN_MAX && forgotten == self.forgotten.load(Ordering::SeqCst) {
             let until_ms = now_ms + self.key_ms_max;
             known.insert(hash, Known { key: key.clone(), until_ms });
         }
@@ -135,7 +142,9 @@ impl Guard {
 
     /// Forgets what it believes, as when a key was revoked here.
     pub(crate) fn forget(&self) {
-        lock(&self.known).clear();
+        let mut known = lock(&self.known);
+        self.forgotten.fetch_add(1, Ordering::SeqCst);
+        known.clear();
     }
 
     /// Keys that were used since the last call.
