@@ -76,11 +76,11 @@ async fn stored(app: App, scope: Scope, file: File, headers: &HeaderMap) -> Resu
     let bytes = match &file.output {
         None => chunks(&app, scope, &file, range.clone()).await?,
         Some(output) => {
-            let whole = range == (0..file.bytes);
             match app.storage.read_range(&output.place, range.clone()).await {
                 Ok(pieces) => pieces.map_err(io::Error::other).boxed(),
-                // Another machine's folder, or tidied away: the database has it all.
-                Err(error) if error.kind == storage::Kind::Missing && whole => {
+                // Another machine's folder, or tidied away: the database has it all, and all of it is
+                // what is given, whatever part was asked for.
+                Err(error) if error.kind == storage::Kind::Missing => {
                     return rebuilt(&app, scope, output, &download).await;
                 }
                 Err(error) => return Err(Error::internal(windrow_engine::causes(&error))),
