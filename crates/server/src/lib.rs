@@ -27,6 +27,7 @@ mod serve;
 pub mod shared;
 pub mod tls;
 mod trace;
+mod wire;
 
 pub use app::{App, Inner, Parts, Routes, Unserved, openapi};
 pub use metrics::Metrics;

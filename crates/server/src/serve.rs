@@ -1,7 +1,7 @@
 //! Serving: accepts connections, bounds them, and ends when asked to.
 //!
-//! Holds throughout: so many connections and no more; a head comes in time or never; when asked to
-//! stop, what is in flight may finish within the grace time.
+//! Holds throughout: so many connections and no more; a head comes in time or never, and an answer is
+//! taken or given up; when asked to stop, what is in flight may finish within the grace time.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,6 +24,7 @@ use windrow_engine::signal::Stop;
 
 use crate::app::App;
 use crate::tls::Tls;
+use crate::wire::Wire;
 
 /// The wait after an accept that failed, as when there are no file handles left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -55,6 +56,8 @@ impl App {
                 server: server.clone(),
                 service: service(&router, address),
                 watcher: graceful.watcher(),
+                clock: self.clock.clone(),
+                head,
             };
             let tls = tls.clone();
             tasks.spawn(async move {
@@ -169,12 +172,15 @@ struct Connection {
     server: auto::Builder<TokioExecutor>,
     service: HyperService,
     watcher: Watcher,
+    clock: Clock,
+    head: Duration,
 }
 
 impl Connection {
     async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
-        let Self { server, service, watcher } = self;
-        let connection = server.serve_connection_with_upgrades(TokioIo::new(stream), service);
+        let Self { server, service, watcher, clock, head } = self;
+        let wire = TokioIo::new(Wire::new(stream, clock, head));
+        let connection = server.serve_connection_with_upgrades(wire, service);
         // A client that went away is none of our business.
         if let Err(error) = watcher.watch(connection.into_owned()).await {
             tracing::debug!(error = %error, "a connection ended early");
