@@ -1,19 +1,16 @@
 //! The parts of a form, in any order: texts are kept, the file is passed on as it comes.
 //!
-//! Holds throughout: every part comes in time, or the form is given up; the file's end is passed on
-//! only when the form was read to its own end and is right.
+//! Holds throughout: the file's end is passed on only when the form was read to its own end and is
+//! right.
 
 use std::io;
 
-use axum::extract::Multipart;
-use axum::extract::multipart::{Field, MultipartError};
-use axum::http::StatusCode;
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::{Error, Result};
-use crate::intake::{ExpiresAfter, PURPOSE, too_slow};
-use crate::patience::Patience;
+use crate::intake::{ExpiresAfter, PURPOSE};
+use crate::parts::{Part, Parts};
 
 /// Longest text of a part that is not the file.
 const TEXT_BYTES_MAX: usize = 1024;
@@ -48,7 +45,6 @@ pub(crate) enum Piece {
 /// Reads a form, and passes its file on to who stores it.
 pub(crate) struct Reader {
     form: Form,
-    patience: Patience,
     /// Used when the file begins.
     begins: Option<oneshot::Sender<Begun>>,
     pieces: mpsc::Sender<io::Result<Piece>>,
@@ -62,15 +58,14 @@ type Stopped = Option<Error>;
 impl Reader {
     pub(crate) fn new(
         form: Form,
-        patience: Patience,
         begins: oneshot::Sender<Begun>,
         pieces: mpsc::Sender<io::Result<Piece>>,
     ) -> Self {
-        Self { form, patience, begins: Some(begins), pieces, life_secs: None }
+        Self { form, begins: Some(begins), pieces, life_secs: None }
     }
 
     /// Reads it to its end. The channel closes only behind a whole file of a form that is right.
-    pub(crate) async fn read(mut self, mut parts: Multipart) -> Result<(), Stopped> {
+    pub(crate) async fn read(mut self, mut parts: Parts) -> Result<(), Stopped> {
         let read = self.read_parts(&mut parts).await;
         if read.is_err() {
             // Without this, what came so far would pass for the whole.
@@ -79,9 +74,9 @@ impl Reader {
         read
     }
 
-    async fn read_parts(&mut self, parts: &mut Multipart) -> Result<(), Stopped> {
+    async fn read_parts(&mut self, parts: &mut Parts) -> Result<(), Stopped> {
         for _ in 0..PARTS_MAX {
-            let Some(part) = in_time(&self.patience, parts.next_field()).await? else {
+            let Some(part) = parts.next().await? else {
                 return self.finish().await;
             };
             match (part.name(), self.begins.take()) {
@@ -91,7 +86,7 @@ impl Reader {
                 }
                 (Some(_), begins) => {
                     self.begins = begins;
-                    self.form.read(part, &self.patience).await?;
+                    self.form.read(part).await?;
                 }
                 (None, _) => {
                     return Err(Some(Error::invalid("form", "A part of the form has no name.")));
@@ -104,7 +99,7 @@ impl Reader {
     /// What is known to be wrong already stops it before anything is stored.
     async fn pass_on(
         &mut self,
-        mut part: Field<'_>,
+        mut part: Part<'_>,
         begins: oneshot::Sender<Begun>,
     ) -> Result<(), Stopped> {
         if self.form.purpose.is_some() {
@@ -115,7 +110,7 @@ impl Reader {
         }
         let name = part.file_name().map(str::to_owned);
         begins.send(Begun { name, life_secs: self.life_secs }).map_err(|_| None)?;
-        while let Some(bytes) = in_time(&self.patience, part.chunk()).await? {
+        while let Some(bytes) = part.chunk().await? {
             self.pieces.send(Ok(Piece::Bytes(bytes))).await.map_err(|_| None)?;
         }
         Ok(())
@@ -136,25 +131,6 @@ impl Reader {
     }
 }
 
-/// What comes next of a form, if it comes in time.
-async fn in_time<T>(
-    patience: &Patience,
-    next: impl Future<Output = Result<T, MultipartError>>,
-) -> Result<T, Stopped> {
-    tokio::select! {
-        next = next => next.map_err(|error| Some(broken(&error))),
-        () = patience.run_out() => Err(Some(too_slow())),
-    }
-}
-
-fn broken(error: &MultipartError) -> Error {
-    let message = match error.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => "The form is larger than it may be.",
-        _ => "The form is broken, or was cut off; nothing of it is kept.",
-    };
-    Error::new(StatusCode::BAD_REQUEST, "invalid_form", message)
-}
-
 impl Form {
     /// One whose call says what it is for.
     pub(crate) fn for_purpose(purpose: &str) -> Self {
@@ -162,7 +138,7 @@ impl Form {
     }
 
     /// Takes a part that is not the file.
-    async fn read(&mut self, mut part: Field<'_>, patience: &Patience) -> Result<(), Stopped> {
+    async fn read(&mut self, mut part: Part<'_>) -> Result<(), Stopped> {
         let name = part.name().unwrap_or_default().to_owned();
         let slot = match name.as_str() {
             "purpose" => &mut self.purpose,
@@ -173,7 +149,7 @@ impl Form {
         };
         let wrong = |message: String| Some(Error::invalid(shown(&name), message));
         let mut text = Vec::new();
-        while let Some(piece) = in_time(patience, part.chunk()).await? {
+        while let Some(piece) = part.chunk().await? {
             text.extend_from_slice(&piece);
             if text.len() > TEXT_BYTES_MAX {
                 return Err(wrong(format!("It has at most {TEXT_BYTES_MAX} bytes.")));

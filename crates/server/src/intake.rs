@@ -5,7 +5,6 @@
 
 use std::io;
 
-use axum::extract::Multipart;
 use axum::http::StatusCode;
 use bytes::Bytes;
 use futures_util::stream::{self, Stream, StreamExt as _};
@@ -15,6 +14,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Number;
 use tokio::sync::{SemaphorePermit, mpsc, oneshot};
 use tokio_util::io::StreamReader;
+use tracing::Instrument as _;
 use utoipa::ToSchema;
 use windrow_domain::FileId;
 use windrow_engine::ingest::{self, Ingested, ingest_by};
@@ -26,6 +26,7 @@ use crate::auth::Caller;
 use crate::error::{Error, Result};
 pub(crate) use crate::form::PARTS_MAX;
 use crate::form::{self, Begun, Form, Piece};
+use crate::parts::Parts;
 use crate::patience::Patience;
 
 /// Pieces that wait to be stored.
@@ -107,7 +108,7 @@ pub(crate) fn permit(app: &App) -> Result<SemaphorePermit<'_>> {
 pub(crate) async fn receive(
     app: &App,
     caller: &Caller,
-    parts: Multipart,
+    parts: Parts,
     purpose: Purpose,
 ) -> Result<Ingested> {
     let form = match purpose {
@@ -116,8 +117,7 @@ pub(crate) async fn receive(
     };
     let (begins, begun) = oneshot::channel();
     let (sender, pieces) = mpsc::channel(PIECES_WAITING_MAX);
-    let patience = Patience::new(app.clock.clone(), &app.options);
-    let reading = form::Reader::new(form, patience, begins, sender).read(parts);
+    let reading = form::Reader::new(form, begins, sender).read(parts);
     let storing = store(app, caller, begun, pieces);
     tokio::pin!(reading, storing);
     let stored = tokio::select! {
@@ -203,7 +203,9 @@ async fn take_in_as(
     let patience = Patience::new(app.clock.clone(), &app.options);
     let reader = StreamReader::new(patience.watch(bytes));
     let began = app.clock.elapsed();
-    let ingested = ingest_by(&app.clock, &*app.store, reader, file, options).await;
+    let span = tracing::info_span!("ingest", file.id = %file.id);
+    let ingesting = ingest_by(&app.clock, &*app.store, reader, file, options);
+    let ingested = ingesting.instrument(span).await;
     let ingested = ingested.map_err(refused)?;
     app.metrics.ingested(app.clock.elapsed().saturating_sub(began));
     let file = &ingested.file;

@@ -19,6 +19,7 @@ pub mod metrics;
 mod openai;
 mod ops;
 pub mod options;
+mod parts;
 mod patience;
 mod range;
 mod rest;

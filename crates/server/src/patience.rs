@@ -32,11 +32,6 @@ impl Patience {
         }
     }
 
-    /// Waits as long as a body may be silent.
-    pub(crate) async fn run_out(&self) {
-        self.clock.sleep(self.idle).await;
-    }
-
     /// The same bytes, as long as they come fast enough.
     pub(crate) fn watch<'a>(
         self,
@@ -49,6 +44,8 @@ impl Patience {
                 return None;
             }
             let next = tokio::select! {
+                // Bytes that waited for us, and not the other way round, are in time.
+                biased;
                 next = bytes.next() => next?,
                 () = patience.clock.sleep(patience.idle) => Err(too_slow()),
             };

@@ -1,7 +1,6 @@
 //! `POST /v1/files`: a multipart form with the file and what it is for.
 
-use axum::extract::multipart::MultipartRejection;
-use axum::extract::{Multipart, State};
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use utoipa::ToSchema;
 
@@ -11,6 +10,7 @@ use crate::auth::Caller;
 use crate::describe::refusals::{OtherKind, TooLarge, TooSlow};
 use crate::error::{Error, Result};
 use crate::intake::{self, Anchor, Purpose};
+use crate::parts::Parts;
 
 /// The parts of the form, in this order.
 #[derive(ToSchema)]
@@ -54,14 +54,19 @@ enum NewFilePurpose {
 pub(crate) async fn upload(
     State(app): State<App>,
     caller: Caller,
-    form: Result<Multipart, MultipartRejection>,
+    request: Request,
 ) -> Result<axum::Json<FileObject>> {
-    let form = form.map_err(|_| {
+    let form = Parts::of(&app, request).await.ok_or_else(|| {
         let message = "The body must be a form, with `Content-Type: multipart/form-data` and its \
                        boundary.";
         Error::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
     })?;
-    let _permit = intake::permit(&app)?;
-    let ingested = intake::receive(&app, &caller, form, Purpose::Said).await?;
+    let taker = app.clone();
+    // Who goes away in the middle leaves nothing behind.
+    let taking = async move {
+        let _permit = intake::permit(&taker)?;
+        intake::receive(&taker, &caller, form, Purpose::Said).await
+    };
+    let ingested = app.rest.to_the_end(taking).await?;
     Ok(axum::Json(ingested.file.into()))
 }

@@ -6,7 +6,7 @@
 use std::io;
 
 use axum::body::BodyDataStream;
-use axum::extract::{FromRequest as _, Multipart, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
@@ -32,6 +32,7 @@ use crate::extract::Query;
 use crate::intake::{self, Purpose};
 use crate::openai::batches::{idempotency_key, window};
 use crate::openai::validate::validate;
+use crate::parts::Parts;
 use crate::patience::Patience;
 
 const WINDOW_USUAL: &str = "24h";
@@ -100,7 +101,7 @@ struct Terms {
 /// The two ways to send a file.
 enum Sent {
     File(BodyDataStream),
-    Form(Multipart),
+    Form(Parts),
 }
 
 /// Creates a job
@@ -124,39 +125,53 @@ pub(crate) async fn create(
     request: Request,
 ) -> Result<(StatusCode, axum::Json<Job>)> {
     let terms = Terms::read(query, &caller.owner, request.headers())?;
-    let sent = Sent::read(request).await?;
-    let _permit = intake::permit(&app)?;
-    if let Some(first) = first(&app, &caller, &terms).await? {
-        let bytes = sent.pass_over(&app).await?;
-        let job = repeated(&app, &caller, &terms, first, bytes).await?;
-        return Ok((StatusCode::OK, axum::Json(job.into())));
+    let sent = Sent::read(&app, request).await?;
+    let maker = app.clone();
+    // Who goes away in the middle leaves no file without its job.
+    let making = async move { take(&maker, &caller, &terms, sent).await };
+    let (status, batch) = app.rest.to_the_end(making).await?;
+    Ok((status, axum::Json(batch.into())))
+}
+
+/// Takes the file in and makes the job, or finds the one that was made before.
+async fn take(
+    app: &App,
+    caller: &Caller,
+    terms: &Terms,
+    sent: Sent,
+) -> Result<(StatusCode, Batch)> {
+    let _permit = intake::permit(app)?;
+    if let Some(first) = first(app, caller, terms).await? {
+        let bytes = sent.pass_over(app).await?;
+        let job = repeated(app, caller, terms, first, bytes).await?;
+        return Ok((StatusCode::OK, job));
     }
     let ingested = match sent {
-        Sent::Form(form) => intake::receive(&app, &caller, form, Purpose::Known).await?,
+        Sent::Form(form) => intake::receive(app, caller, form, Purpose::Known).await?,
         Sent::File(bytes) => {
             let (name, life_secs) = (terms.name.as_deref(), app.options.file_secs);
             let bytes = bytes.map_err(io::Error::other);
-            intake::take_in(&app, &caller, name, life_secs, bytes).await?
+            intake::take_in(app, caller, name, life_secs, bytes).await?
         }
     };
     let bytes = ingested.file.bytes;
-    match make(&app, &caller, &terms, &ingested).await {
+    match make(app, caller, terms, &ingested).await {
         Ok(Some(batch)) => {
-            note(&app, &caller, batch.id, Action::Create).await;
+            note(app, caller, batch.id, Action::Create).await;
             app.wake();
             tracing::info!(
                 batch.id = %batch.id, file.id = %batch.file, owner = %caller.owner, "job created"
             );
-            Ok((StatusCode::CREATED, axum::Json(batch.into())))
+            Ok((StatusCode::CREATED, batch))
         }
         // Another call with the same key was faster.
         Ok(None) => {
-            let unneeded = intake::give_up(&app, &caller, Some(ingested), reused()).await;
-            let first = first(&app, &caller, &terms).await?.ok_or(unneeded)?;
-            let job = repeated(&app, &caller, &terms, first, Some(bytes)).await?;
-            Ok((StatusCode::OK, axum::Json(job.into())))
+            let unneeded = intake::give_up(app, caller, Some(ingested), reused()).await;
+            let first = first(app, caller, terms).await?.ok_or(unneeded)?;
+            let job = repeated(app, caller, terms, first, Some(bytes)).await?;
+            Ok((StatusCode::OK, job))
         }
-        Err(error) => Err(intake::give_up(&app, &caller, Some(ingested), error).await),
+        Err(error) => Err(intake::give_up(app, caller, Some(ingested), error).await),
     }
 }
 
@@ -283,7 +298,7 @@ fn id(owner: &Owner, key: &str) -> BatchId {
 }
 
 impl Sent {
-    async fn read(request: Request) -> Result<Self> {
+    async fn read(app: &App, request: Request) -> Result<Self> {
         let given = request.headers().get(header::CONTENT_TYPE);
         let given = given.and_then(|value| value.to_str().ok()).unwrap_or_default();
         let essence = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -296,8 +311,7 @@ impl Sent {
             Error::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
         };
         if essence == FORM_TYPE {
-            let form = Multipart::from_request(request, &()).await;
-            return form.map(Sent::Form).map_err(|_| unsupported());
+            return Parts::of(app, request).await.map(Sent::Form).ok_or_else(unsupported);
         }
         match FILE_TYPES.contains(&essence.as_str()) {
             true => Ok(Sent::File(request.into_body().into_data_stream())),
@@ -315,9 +329,12 @@ impl Sent {
         };
         let mut file = None;
         for _ in 0..intake::PARTS_MAX {
-            let Ok(Some(part)) = form.next_field().await else { break };
+            let Some(mut part) = form.next().await? else { break };
             let is_file = part.name() == Some("file");
-            let bytes = count(app, part.map_err(io::Error::other)).await?;
+            let mut bytes = 0;
+            while let Some(piece) = part.chunk().await? {
+                bytes = add(app, bytes, &piece)?;
+            }
             file = if is_file { Some(bytes) } else { file };
         }
         Ok(file)
@@ -327,16 +344,19 @@ impl Sent {
 /// How many bytes come, within the bounds of an upload.
 async fn count(app: &App, bytes: impl Stream<Item = io::Result<Bytes>> + Send) -> Result<u64> {
     let mut bytes = Patience::new(app.clock.clone(), &app.options).watch(bytes);
-    let mut sum = 0_u64;
+    let mut sum = 0;
     while let Some(piece) = bytes.next().await {
         let Ok(piece) = piece else {
             let message = "The upload broke off, or was too slow.";
             return Err(Error::new(StatusCode::BAD_REQUEST, "upload_broken", message));
         };
-        sum = sum.saturating_add(piece.len() as u64);
-        if sum > app.options.upload_bytes_max {
-            return Err(reused());
-        }
+        sum = add(app, sum, &piece)?;
     }
     Ok(sum)
+}
+
+/// What is larger than any file is not the one that came first.
+fn add(app: &App, sum: u64, piece: &Bytes) -> Result<u64> {
+    let sum = sum.saturating_add(piece.len() as u64);
+    if sum > app.options.upload_bytes_max { Err(reused()) } else { Ok(sum) }
 }

@@ -9,7 +9,6 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
-use tokio::sync::oneshot;
 use utoipa::{IntoParams, ToSchema};
 use windrow_domain::{BatchId, State as BatchState};
 use windrow_engine::execute::Executor;
@@ -85,16 +84,12 @@ pub(crate) async fn kickoff(
     }
     let permit = app.rest.kickoff_permit()?;
     note(&app, &caller, id, Action::Kickoff).await;
-    let (tell, told) = oneshot::channel();
     let driver = app.clone();
-    app.rest.spawn(async move {
-        let done = drive(&driver, executor, id, Duration::from_millis(duration_ms)).await;
-        drop(permit);
-        // Nobody may be waiting.
-        let _ = tell.send(done);
-    });
-    let done = told.await.map_err(|_| Error::internal("a slice ended without an answer"))?;
-    done.map(axum::Json)
+    let slice = async move {
+        let _permit = permit;
+        drive(&driver, executor, id, Duration::from_millis(duration_ms)).await
+    };
+    app.rest.to_the_end(slice).await.map(axum::Json)
 }
 
 async fn drive(

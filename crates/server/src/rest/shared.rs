@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::http::StatusCode;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinSet;
+use tracing::Instrument as _;
 use windrow_domain::BatchId;
 use windrow_engine::signal::Stop;
 use windrow_store::Scope;
@@ -28,8 +29,8 @@ pub(crate) struct Shared {
     kickoffs: Arc<Semaphore>,
     events: Arc<Semaphore>,
     exports: Arc<Semaphore>,
-    /// Slices go on when the one who asked goes: what is leased is better finished than lost.
-    slices: Mutex<JoinSet<()>>,
+    /// What goes on when the one who asked goes: what was begun is better finished than lost.
+    tasks: Mutex<JoinSet<()>>,
     looks: Mutex<HashMap<BatchId, (u64, Batch)>>,
     stopping: Stop,
 }
@@ -40,7 +41,7 @@ impl Default for Shared {
             kickoffs: Arc::new(Semaphore::new(KICKOFFS_MAX)),
             events: Arc::new(Semaphore::new(EVENTS_MAX)),
             exports: Arc::new(Semaphore::new(EXPORTS_MAX)),
-            slices: Mutex::default(),
+            tasks: Mutex::default(),
             looks: Mutex::default(),
             stopping: Stop::new(),
         }
@@ -60,11 +61,19 @@ impl Shared {
         permit(&self.exports, "exports_exceeded", "As many exports run as may at a time")
     }
 
-    /// Runs something to its end, whoever waits for it.
-    pub(super) fn spawn(&self, slice: impl Future<Output = ()> + Send + 'static) {
-        let mut slices = lock(&self.slices);
-        while slices.try_join_next().is_some() {}
-        slices.spawn(slice);
+    /// Runs something to its end, also when the one who asked is gone before.
+    pub(crate) async fn to_the_end<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let (tell, told) = oneshot::channel();
+        {
+            let mut tasks = lock(&self.tasks);
+            while tasks.try_join_next().is_some() {}
+            // Nobody may be waiting.
+            tasks.spawn(async move { drop(tell.send(work.await)) }.in_current_span());
+        }
+        told.await.map_err(|_| Error::internal("a task ended without an answer"))?
     }
 
     /// The server stops: listeners are let go, and slices end early.

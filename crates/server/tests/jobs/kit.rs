@@ -165,6 +165,11 @@ impl Desk {
         }
     }
 
+    /// Where it listens.
+    pub(crate) fn address(&self) -> &str {
+        self.url.trim_start_matches("http://")
+    }
+
     pub(crate) async fn send(
         &self,
         key: &str,

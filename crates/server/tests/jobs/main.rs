@@ -5,6 +5,7 @@
 mod create;
 mod events;
 mod export;
+mod gone;
 mod items;
 mod keys;
 mod kit;
