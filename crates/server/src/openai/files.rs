@@ -152,7 +152,7 @@ pub(crate) enum Found {
 pub(crate) async fn find(app: &App, scope: &Scope, text: &str) -> Result<Found> {
     let id = ids::read_file(text)?;
     let missing = match app.store.file(scope, id).await {
-        Ok(file) => return Ok(Found::Stored(Box::new(file))),
+        Ok(file) => return as_it_is(app, scope, file).await,
         Err(error) if error.kind == Kind::Missing => ids::no_file(text),
         Err(error) => return Err(error.into()),
     };
@@ -171,6 +171,20 @@ pub(crate) async fn find(app: &App, scope: &Scope, text: &str) -> Result<Found> 
     match begun && !batch.state.is_closed() {
         true => Ok(Found::Growing { batch: Box::new(batch), kind, id }),
         false => Err(missing),
+    }
+}
+
+/// An output of a batch that was closed and runs again, as after a reprocess, is not final any more.
+async fn as_it_is(app: &App, scope: &Scope, file: windrow_store::ingest::File) -> Result<Found> {
+    let Some(output) = &file.output else { return Ok(Found::Stored(Box::new(file))) };
+    match app.store.batch(scope, output.batch).await {
+        Ok(batch) if !batch.state.is_closed() => {
+            Ok(Found::Growing { batch: Box::new(batch), kind: output.kind, id: file.id })
+        }
+        Ok(_) => Ok(Found::Stored(Box::new(file))),
+        // A batch may be gone before its outputs.
+        Err(error) if error.kind == Kind::Missing => Ok(Found::Stored(Box::new(file))),
+        Err(error) => Err(error.into()),
     }
 }
 

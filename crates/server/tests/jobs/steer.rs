@@ -117,3 +117,27 @@ async fn failed_items_or_named_ones_run_again() {
         desk.post_json(&desk.ann, &path, &bad).await.refused(400, "invalid_json");
     }
 }
+
+#[tokio::test]
+async fn an_output_is_not_final_while_its_job_runs_again() {
+    let desk = Desk::new().await;
+    let id = desk.plain_job(&desk.ann, 3).await;
+    desk.finish(&desk.ann, &id).await;
+    let batch = desk.get(&desk.ann, &format!("/v1/batches/{id}")).await.ok(200);
+    let path = format!("/v1/files/{}", batch["output_file_id"].as_str().unwrap());
+    let read = async || {
+        let content = format!("{path}/content");
+        let answer = desk.ask(&desk.ann, reqwest::Method::GET, &content, &[], "").await;
+        let incomplete = answer.headers().contains_key("x-incomplete");
+        (answer.text().await.unwrap().lines().count(), incomplete)
+    };
+    assert_eq!(read().await, (3, false));
+    let items = json!({ "scope": "items", "itemIds": ["2"] });
+    let reprocess = format!("/api/jobs/{id}/reprocess");
+    desk.post_json(&desk.ann, &reprocess, &items).await.ok(200);
+    assert_eq!(read().await, (2, true));
+    assert_eq!(desk.get(&desk.ann, &path).await.ok(200)["status"], "uploaded");
+    desk.finish(&desk.ann, &id).await;
+    assert_eq!(read().await, (3, false));
+    assert_eq!(desk.get(&desk.ann, &path).await.ok(200)["status"], "processed");
+}
