@@ -221,10 +221,17 @@ async fn admin_key(context: &Context, store: &dyn Store) -> anyhow::Result<Optio
             Told::new(Ending::Config, format!("{ADMIN_KEY} cannot be a key"), remedy)
         })?;
         return match store.find_key(&secret.hash()).await {
-            Ok(_) => Ok(None),
+            Ok(key) if key.role == Role::Admin => Ok(None),
+            Ok(_) => Err(not_admins("is the key of a member")),
             Err(error) if error.kind == Kind::Missing => {
-                store.add_key(secret.to_new_key(KeyId::new(), terms)).await?;
-                Ok(None)
+                match store.add_key(secret.to_new_key(KeyId::new(), terms)).await {
+                    Ok(_) => Ok(None),
+                    // It is known, and not let in.
+                    Err(error) if error.kind == Kind::Conflict => {
+                        Err(not_admins("was revoked, or is past its end"))
+                    }
+                    Err(error) => Err(error.into()),
+                }
             }
             Err(error) => Err(error.into()),
         };
@@ -233,6 +240,11 @@ async fn admin_key(context: &Context, store: &dyn Store) -> anyhow::Result<Optio
         true => Ok(None),
         false => keys::make(store, terms).await.map(|(_, secret)| Some(secret)),
     }
+}
+
+fn not_admins(why: &str) -> anyhow::Error {
+    let remedy = "choose another, or unset it to use the keys that there are.";
+    Told::new(Ending::Config, format!("the key in {ADMIN_KEY} {why}"), remedy).into()
 }
 
 /// Which targets the configuration serves, and which paths of them.
