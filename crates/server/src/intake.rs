@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Number;
-use tokio::sync::{SemaphorePermit, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio_util::io::StreamReader;
 use tracing::Instrument as _;
 use utoipa::ToSchema;
@@ -96,8 +96,8 @@ pub(crate) enum Purpose {
 }
 
 /// The right to send a file, as long as it is held.
-pub(crate) fn permit(app: &App) -> Result<SemaphorePermit<'_>> {
-    app.uploads.try_acquire().map_err(|_| {
+pub(crate) fn permit(app: &App) -> Result<OwnedSemaphorePermit> {
+    app.uploads.clone().try_acquire_owned().map_err(|_| {
         let message = "As many uploads run as there may be; come again in a moment.";
         Error::new(StatusCode::TOO_MANY_REQUESTS, "uploads_exceeded", message).after_secs(2)
     })

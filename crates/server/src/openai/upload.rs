@@ -61,10 +61,10 @@ pub(crate) async fn upload(
                        boundary.";
         Error::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
     })?;
-    let taker = app.clone();
+    let (taker, permit) = (app.clone(), intake::permit(&app)?);
     // Who goes away in the middle leaves nothing behind.
     let taking = async move {
-        let _permit = intake::permit(&taker)?;
+        let _permit = permit;
         intake::receive(&taker, &caller, form, Purpose::Said).await
     };
     let ingested = app.rest.to_the_end(taking).await?;

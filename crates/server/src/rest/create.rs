@@ -126,9 +126,12 @@ pub(crate) async fn create(
 ) -> Result<(StatusCode, axum::Json<Job>)> {
     let terms = Terms::read(query, &caller.owner, request.headers())?;
     let sent = Sent::read(&app, request).await?;
-    let maker = app.clone();
+    let (maker, permit) = (app.clone(), intake::permit(&app)?);
     // Who goes away in the middle leaves no file without its job.
-    let making = async move { take(&maker, &caller, &terms, sent).await };
+    let making = async move {
+        let _permit = permit;
+        take(&maker, &caller, &terms, sent).await
+    };
     let (status, batch) = app.rest.to_the_end(making).await?;
     Ok((status, axum::Json(batch.into())))
 }
@@ -140,7 +143,6 @@ async fn take(
     terms: &Terms,
     sent: Sent,
 ) -> Result<(StatusCode, Batch)> {
-    let _permit = intake::permit(app)?;
     if let Some(first) = first(app, caller, terms).await? {
         let bytes = sent.pass_over(app).await?;
         let job = repeated(app, caller, terms, first, bytes).await?;
