@@ -80,7 +80,7 @@ async fn a_batch_that_is_closed_again_keeps_only_its_new_outputs() {
     let (_, summary) = closed(finaliser.close(id).await.unwrap());
     let output = summary.output.unwrap();
     assert_eq!((output.lines, summary.errors), (30, None));
-    assert_eq!(names(&storage).await, [output.name.clone()]);
+    assert_eq!(names(&storage).await, std::slice::from_ref(&output.name));
     let file = world.store.file(&Scope::All, FileId::output_of(id)).await.unwrap();
     assert_eq!(file.output.unwrap().place, output.name);
     // The errors of the first closing are gone already, which is how it should be found.

@@ -1,7 +1,9 @@
 //! `POST /api/jobs`: a file comes in and becomes a job, in one call.
 //!
-//! Holds throughout: whatever goes wrong, neither a file nor a job is left; a repeat with the same
-//! `Idempotency-Key` gives the first job, also when both come at the same moment.
+//! Holds throughout: whatever goes wrong with a call, neither a file nor a job is left; a repeat with
+//! the same `Idempotency-Key` gives the first job, also when both come at the same moment.
+//! Absent: one transaction for both. A process that is killed between the two leaves a whole file
+//! without a job, which lives as long as any upload.
 
 use std::io;
 
