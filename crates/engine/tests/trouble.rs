@@ -165,8 +165,9 @@ async fn an_upstream_that_is_gone_behind_its_proxy_costs_no_line_its_result() {
     assert_eq!(world.see(batch).await.counts.completed, LINES);
     let query = FinishedQuery { batch: Some(batch), limit: 100, ..FinishedQuery::default() };
     let lines = world.store.finished(&Scope::All, query).await.unwrap().rows;
-    let most = lines.iter().map(|line| line.result.attempts).max();
-    assert!(most <= Some(2), "only tries before the breaker opened counted: {most:?}");
+    // Before a breaker opens it takes ten failures in a row, and a few are in flight by then.
+    let counted: u32 = lines.iter().map(|line| line.result.attempts - 1).sum();
+    assert!(counted <= 2 * 20, "only tries before the breakers opened counted: {counted}");
 }
 
 /// Alone it proves nothing about its upstream: it may be what brings it down.
