@@ -2,10 +2,9 @@
 //! database when those are not there.
 
 use futures_util::TryStreamExt as _;
-use serde::Deserialize;
 use tokio::io::AsyncWriteExt as _;
-use windrow::domain::Ending as BatchEnding;
 use windrow::engine::clock::Clock;
+use windrow::engine::finalise::{OutputFile, Summary};
 use windrow::engine::output::{Patience, Source, ToWrite, write};
 use windrow::engine::storage::Storage;
 use windrow::prelude::*;
@@ -19,35 +18,18 @@ pub(crate) enum Which {
     Errors,
 }
 
-/// What closing a batch wrote about its outputs.
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Summary {
-    pub(crate) output: Option<Stored>,
-    pub(crate) errors: Option<Stored>,
-}
-
-/// One output in the storage.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Stored {
-    pub(crate) name: String,
-    pub(crate) bytes: u64,
-}
-
-impl Summary {
-    /// Of a closed batch whose outputs were written; none otherwise.
-    pub(crate) fn of(batch: &Batch) -> Option<Self> {
-        if !batch.state.is_closed() {
-            return None;
-        }
-        serde_json::from_str(batch.summary.as_deref()?).ok()
-    }
-
-    fn stored(&self, which: Which) -> Option<&Stored> {
-        match which {
-            Which::Results => self.output.as_ref(),
-            Which::Errors => self.errors.as_ref(),
+impl Which {
+    fn of(self, summary: &Summary) -> Option<&OutputFile> {
+        match self {
+            Which::Results => summary.output.as_ref(),
+            Which::Errors => summary.errors.as_ref(),
         }
     }
+}
+
+/// What closing a batch wrote, when it is closed; none otherwise.
+pub(crate) fn summary(batch: &Batch) -> Option<Summary> {
+    Summary::of(batch).filter(|_| batch.state.is_closed())
 }
 
 /// Where the results of a batch are read from.
@@ -71,9 +53,9 @@ impl Results<'_> {
     }
 
     async fn copy(&self, which: Which, out: Out<'_>) -> anyhow::Result<()> {
-        let stored = Summary::of(self.batch);
+        let stored = summary(self.batch);
         match (&stored, self.storage) {
-            (Some(summary), Some(storage)) => match summary.stored(which) {
+            (Some(summary), Some(storage)) => match which.of(summary) {
                 Some(stored) => match storage.read(&stored.name).await {
                     Ok(mut bytes) => {
                         while let Some(bytes) = bytes.try_next().await? {
@@ -91,19 +73,11 @@ impl Results<'_> {
     }
 
     async fn copy_from_store(&self, which: Which, out: Out<'_>) -> anyhow::Result<()> {
-        let ending = match self.batch.state {
-            State::Completed => Some(BatchEnding::Completed),
-            State::Cancelled => Some(BatchEnding::Cancelled),
-            State::Expired => Some(BatchEnding::Expired),
-            State::Finalizing(ending) => Some(ending),
-            State::InProgress | State::Paused | State::Cancelling => None,
-            State::Expiring | State::Failed => None,
-        };
         let source = Source {
             store: self.store,
             scope: self.scope,
             batch: self.batch.id,
-            ending,
+            ending: self.batch.state.ending(),
             bytes_max: self.bytes_max,
             patience: Patience::usual(Clock::machine()),
         };

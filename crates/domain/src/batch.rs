@@ -164,6 +164,19 @@ impl State {
         }
     }
 
+    /// How it ended, or will end now that no line moves any more; none while lines may, and of one that
+    /// never began.
+    pub fn ending(self) -> Option<Ending> {
+        match self {
+            State::Completed => Some(Ending::Completed),
+            State::Cancelled => Some(Ending::Cancelled),
+            State::Expired => Some(Ending::Expired),
+            State::Finalizing(ending) => Some(ending),
+            State::InProgress | State::Paused | State::Cancelling | State::Expiring => None,
+            State::Failed => None,
+        }
+    }
+
     /// Nothing will happen to it any more, unless somebody reprocesses it.
     pub fn is_closed(self) -> bool {
         match self {

@@ -12,7 +12,7 @@ use windrow::prelude::*;
 
 use super::echo::Moods;
 use crate::drive::Driven;
-use crate::outputs::Summary;
+use crate::outputs;
 use crate::text;
 
 /// Results that are shown.
@@ -49,7 +49,7 @@ impl Outputs {
         struct Id {
             custom_id: String,
         }
-        let summary = Summary::of(batch).context("a closed batch has a summary")?;
+        let summary = outputs::summary(batch).context("a closed batch has a summary")?;
         let mut outputs = Self::default();
         for stored in [summary.output, summary.errors].into_iter().flatten() {
             let pieces: Vec<_> = storage.read(&stored.name).await?.try_collect().await?;

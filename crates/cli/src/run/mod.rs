@@ -26,7 +26,7 @@ use crate::context::Context;
 use crate::drive::{Drive, Driven, LOOK_EVERY, Signals, Why};
 use crate::ending::Ending;
 use crate::failure::Told;
-use crate::outputs::{Results, Summary, Which};
+use crate::outputs::{Results, Which, summary};
 use crate::place::Place;
 use crate::progress::{Screen, Style};
 use crate::upstream::UpstreamArgs;
@@ -423,7 +423,7 @@ fn has_errors(batch: &Batch) -> bool {
 /// Whether the files on disk are those of this closing.
 fn is_in_place(batch: &Batch, places: &Places) -> bool {
     let Place::File(results) = &places.results else { return false };
-    let Some(summary) = Summary::of(batch) else { return false };
+    let Some(summary) = summary(batch) else { return false };
     let fits = |path: &Path, bytes: u64| {
         let Ok(found) = path.metadata() else { return false };
         let written = found.modified().ok().and_then(|at| jiff::Timestamp::try_from(at).ok());

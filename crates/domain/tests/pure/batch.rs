@@ -78,6 +78,17 @@ fn a_batch_is_running_finalising_or_closed() {
 }
 
 #[test]
+fn closing_a_batch_keeps_how_it_ends() {
+    for state in State::ALL {
+        let runs_or_failed = state.is_running() || state == State::Failed;
+        assert_eq!(state.ending().is_none(), runs_or_failed, "{state}");
+        if let Ok(closed) = apply(state, Event::Closed) {
+            assert_eq!(closed.ending(), state.ending(), "{state}");
+        }
+    }
+}
+
+#[test]
 fn words_read_back_and_others_are_refused() {
     for state in State::ALL {
         assert_eq!(state.to_string().parse(), Ok(state));

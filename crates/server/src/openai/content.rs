@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
-use windrow_domain::{BatchId, Ending, OutputKind, State as BatchState};
+use windrow_domain::{BatchId, Ending, OutputKind};
 use windrow_engine::output::{self, Patience, Source};
 use windrow_engine::storage;
 use windrow_store::ingest::{File, Output};
@@ -93,12 +93,7 @@ async fn stored(app: App, scope: Scope, file: File, headers: &HeaderMap) -> Resu
 /// An output that is made again from the results.
 async fn rebuilt(app: &App, scope: Scope, of: &Output, download: &Download) -> Result<Response> {
     let batch = app.store.batch(&scope, of.batch).await?;
-    let ending = match batch.state {
-        BatchState::Cancelled => Ending::Cancelled,
-        BatchState::Expired => Ending::Expired,
-        _ => Ending::Completed,
-    };
-    Ok(download.of(made(app, scope, of.batch, of.kind, Some(ending))))
+    Ok(download.of(made(app, scope, of.batch, of.kind, batch.state.ending())))
 }
 
 type Pieces = BoxStream<'static, io::Result<Bytes>>;
