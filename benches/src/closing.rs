@@ -17,7 +17,7 @@ use windrow_store::{Scope, Store};
 use crate::bed::Bed;
 use crate::figures::Size;
 use crate::load;
-use crate::report::{Bar, Figure, quantile};
+use crate::report::Figure;
 
 const LINES: u64 = 1000;
 const BAR_MS: f64 = 100.0;
@@ -48,26 +48,9 @@ pub(crate) async fn closing(bed: &dyn Bed, size: Size) -> Result<Figure> {
     }
     handle.stop();
     running.join_next().await.context("an engine runs")???;
-    times.sort_by(f64::total_cmp);
-    let at = |share: f64| quantile(&times, share);
-    let detail = format!(
-        "p50 {:.1}, p90 {:.1}, p99 {:.1}, most {:.1} ms over {} batches of {LINES} lines",
-        at(0.5),
-        at(0.9),
-        at(0.99),
-        at(1.0),
-        times.len()
-    );
-    Ok(Figure {
-        name: "closing a batch, p99 / 100 ms",
-        store: bed.name(),
-        this: format!("{:.1} ms", at(0.99)),
-        that: format!("{LINES} lines"),
-        ratio: at(0.99) / BAR_MS,
-        bar: Bar::AtMost(1.0),
-        samples: times.len(),
-        detail: Some(detail),
-    })
+    let name = "closing a batch, p99 / 100 ms";
+    let of = format!("batches of {LINES} lines");
+    Ok(Figure::times(name, bed.name(), &mut times, BAR_MS, (LINES, &of)))
 }
 
 async fn closed(events: &mut Receiver<Event>, batch: BatchId) -> Result<()> {

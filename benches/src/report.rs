@@ -75,6 +75,31 @@ impl Figure {
         }
     }
 
+    /// The 99th of a hundred times, in ms, against the longest it may be; with the others beside it.
+    pub(crate) fn times(
+        name: &'static str,
+        store: &'static str,
+        times: &mut [f64],
+        ms_max: f64,
+        (lines, of): (u64, &str),
+    ) -> Self {
+        times.sort_by(f64::total_cmp);
+        let [p50, p90, p99, most] = [0.5, 0.9, 0.99, 1.0].map(|share| quantile(times, share));
+        let samples = times.len();
+        Self {
+            name,
+            store,
+            this: format!("{p99:.1} ms"),
+            that: format!("{lines} lines"),
+            ratio: p99 / ms_max,
+            bar: Bar::AtMost(1.0),
+            samples,
+            detail: Some(format!(
+                "p50 {p50:.1}, p90 {p90:.1}, p99 {p99:.1}, most {most:.1} ms over {samples} {of}"
+            )),
+        }
+    }
+
     pub(crate) fn holds(&self) -> bool {
         match self.bar {
             Bar::AtMost(bar) => self.ratio <= bar,

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::Server;
 use crate::figures::Size;
-use crate::report::{Bar, Figure, quantile};
+use crate::report::Figure;
 use crate::throughput::requests;
 use crate::upstream::Upstream;
 use crate::windrow::Windrow;
@@ -31,24 +31,6 @@ pub(crate) async fn poll(windrow: &Windrow, size: Size) -> Result<Figure> {
         anyhow::ensure!(matches!(status.as_str(), "in_progress" | "finalizing"), "it is {status}");
         tokio::time::sleep(EVERY).await;
     }
-    times.sort_by(f64::total_cmp);
-    let at = |share: f64| quantile(&times, share);
-    let detail = format!(
-        "p50 {:.1}, p90 {:.1}, p99 {:.1}, most {:.1} ms over {} looks",
-        at(0.5),
-        at(0.9),
-        at(0.99),
-        at(1.0),
-        times.len()
-    );
-    Ok(Figure {
-        name: "polling a batch that drains, p99 / 20 ms",
-        store: "sqlite",
-        this: format!("{:.1} ms", at(0.99)),
-        that: format!("{} lines", size.worked),
-        ratio: at(0.99) / BAR_MS,
-        bar: Bar::AtMost(1.0),
-        samples: times.len(),
-        detail: Some(detail),
-    })
+    let name = "polling a batch that drains, p99 / 20 ms";
+    Ok(Figure::times(name, "sqlite", &mut times, BAR_MS, (size.worked, "looks")))
 }
