@@ -75,6 +75,10 @@ uuid_id!(
     /// A key that somebody shows to be let in. It names the key and is no secret.
     KeyId
 );
+uuid_id!(
+    /// A message that was given up on. Made by whoever gave up.
+    DeadLetterId
+);
 
 /// A lane's number within its file: the lines of a file that go to one target.
 pub type LaneNo = u16;
@@ -82,7 +86,7 @@ pub type LaneNo = u16;
 /// A name that is empty, or longer than [`NAME_BYTES_MAX`], or holds a control character.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadName {
-    /// What was to be named: "owner" or "target".
+    /// What was to be named: "owner", "target", "stream", …
     pub what: &'static str,
     /// The name as given.
     pub name: String,
@@ -157,4 +161,14 @@ name!(
     /// Where the lines of a lane go: a model, an endpoint, a host.
     Target,
     "target"
+);
+name!(
+    /// What is in order: messages, events and calls of one stream happen one after another.
+    Stream,
+    "stream"
+);
+name!(
+    /// How a caller names a call, so that repeating it does nothing twice.
+    RequestId,
+    "request id"
 );

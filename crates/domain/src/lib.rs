@@ -9,19 +9,30 @@
 
 pub mod attempt;
 pub mod batch;
+pub mod call;
 pub mod control;
+pub mod event;
 pub mod ids;
 pub mod key;
 pub mod lane;
 pub mod lease;
 pub mod lines;
+pub mod message;
 pub mod output;
+pub mod partition;
 pub mod retry;
 
 pub use batch::{Ending, State};
-pub use ids::{ActId, BatchId, FileId, InstanceId, KeyId, LaneNo, LeaseId, Owner, Target};
+pub use call::{CallState, CrashPolicy};
+pub use event::Expected;
+pub use ids::{
+    ActId, BatchId, DeadLetterId, FileId, InstanceId, KeyId, LaneNo, LeaseId, Owner, RequestId,
+    Stream, Target,
+};
 pub use key::Role;
 pub use lane::{Counts, Phase};
 pub use lease::{Held, Lease};
 pub use lines::LineSet;
+pub use message::Queue;
 pub use output::OutputKind;
+pub use partition::PartitionNo;
