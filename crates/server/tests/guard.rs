@@ -1,0 +1,112 @@
+//! Keys that are revoked while they are looked for: a store that answers late must not be believed.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use tokio::net::TcpListener;
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use windrow_domain::{KeyId, Owner, Role, Target};
+use windrow_engine::clock::Clock;
+use windrow_engine::ingest;
+use windrow_engine::signal::Stop;
+use windrow_engine::storage::Storage;
+use windrow_server::secret::{Secret, Terms};
+use windrow_server::{App, Metrics, Options, Parts, Routes, Unserved};
+use windrow_store::around::{Around, Surrounded};
+use windrow_store::{Kind, Store};
+use windrow_store_sqlite::{Location, SqliteStore};
+
+/// Keeps the reply to one `find_key` back until it is let go.
+#[derive(Clone, Default)]
+struct Late {
+    /// The next one is kept back.
+    armed: Arc<AtomicBool>,
+    /// One has its answer, and is kept back.
+    held: Arc<Notify>,
+    go_on: Arc<Notify>,
+}
+
+#[async_trait]
+impl Around for Late {
+    type Call = ();
+
+    async fn begin(&self, _: &'static str) {}
+
+    fn end(&self, (): (), verb: &'static str, _: Option<Kind>) {
+        if verb == "find_key" && self.armed.swap(false, Ordering::SeqCst) {
+            self.held.notify_one();
+            // The answer is known, and the one who asked does not have it yet.
+            tokio::task::block_in_place(|| Handle::current().block_on(self.go_on.notified()));
+        }
+    }
+}
+
+struct Nobody;
+
+impl Routes for Nobody {
+    fn check(&self, _: &Target, _: &str) -> Result<(), Unserved> {
+        Err(Unserved::Target)
+    }
+}
+
+async fn key(store: &dyn Store, owner: &str, role: Role) -> (KeyId, String) {
+    let (id, secret) = Secret::make().unwrap();
+    let (owner, name) = (Owner::new(owner).unwrap(), "test".to_owned());
+    let terms = Terms { owner, role, name, expires_at: None };
+    store.add_key(secret.to_new_key(id, terms)).await.unwrap();
+    (id, secret.reveal().to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_key_that_is_revoked_while_it_is_looked_for_is_not_believed_afterwards() {
+    let folder = tempfile::tempdir().unwrap();
+    let location = Location::File(folder.path().join("windrow.db"));
+    let options = windrow_store_sqlite::Options { location, ..Default::default() };
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options).await.unwrap());
+    let ((ann, ann_key), (_, admin_key)) =
+        (key(&*store, "ann", Role::Member).await, key(&*store, "root", Role::Admin).await);
+    let late = Late::default();
+    // A key is believed for so long that only its revocation can end it here.
+    let options = Options { key_ms_max: 3_600_000, ..Options::default() };
+    let app = App::new(Parts {
+        store: Arc::new(Surrounded::new(store, late.clone())),
+        storage: Storage::open(folder.path().join("outputs").to_str().unwrap()).unwrap(),
+        routes: Arc::new(Nobody),
+        engine: None,
+        executor: None,
+        work: windrow_engine::Options::default(),
+        ingest: ingest::Options::default(),
+        options,
+        clock: Clock::machine(),
+        metrics: Metrics::new(Clock::machine()),
+    });
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (stop, mut tasks) = (Stop::new(), JoinSet::new());
+    let server_stop = stop.clone();
+    tasks.spawn(async move { app.serve(listener, None, server_stop).await.unwrap() });
+    let http = reqwest::Client::new();
+    let ask = |key: &str| http.get(format!("{url}/v1/files")).bearer_auth(key).send();
+
+    // The admin is known before, so that only ann's key is looked for late.
+    assert_eq!(ask(&admin_key).await.unwrap().status(), 200);
+    late.armed.store(true, Ordering::SeqCst);
+    let asking = JoinSet::from_iter([ask(&ann_key)]);
+    late.held.notified().await;
+    let revoke = http.delete(format!("{url}/api/keys/{ann}")).bearer_auth(&admin_key).send();
+    assert_eq!(revoke.await.unwrap().status(), 200);
+    late.go_on.notify_one();
+
+    // It was asked before the end, and may have its answer; nothing asked later may.
+    let first = asking.join_all().await.pop().unwrap().unwrap();
+    assert!([200, 401].contains(&first.status().as_u16()), "{first:?}");
+    assert_eq!(ask(&ann_key).await.unwrap().status(), 401, "a revoked key is believed");
+    assert_eq!(ask(&admin_key).await.unwrap().status(), 200);
+    stop.give();
+    tasks.join_all().await;
+}
