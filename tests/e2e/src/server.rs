@@ -19,6 +19,8 @@ pub const WITHIN: Duration = Duration::from_secs(60);
 pub const ADMIN_KEY: &str = "admin-of-the-end-to-end-tests";
 /// Few at once, so that a few that are held keep the rest from being sent.
 const FEW: &[&str] = &["--concurrency", "4", "--set", "claim_max=8"];
+/// How a command ends that is wrongly configured.
+const WRONGLY_CONFIGURED: i32 = 9;
 /// What the server's first words go to.
 const LOG: &str = "serve";
 
@@ -26,6 +28,7 @@ const LOG: &str = "serve";
 pub struct Server {
     /// Dropped first: the upstream and the database outlive who uses them.
     _programs: Vec<Program>,
+    origin: String,
     address: SocketAddr,
     upstream: Upstream,
     ground: Ground,
@@ -83,8 +86,26 @@ impl Server {
         mut programs: Vec<Program>,
     ) -> Self {
         programs.push(Program::start(&ground, LOG, command));
-        let address = listening(&ground).await;
-        Self { _programs: programs, address, upstream, ground }
+        let (origin, address) = listening(&ground).await;
+        Self { _programs: programs, origin, address, upstream, ground }
+    }
+
+    /// What it says of a start that it refuses, with these keys of the configuration and this key of
+    /// the admin.
+    ///
+    /// # Panics
+    /// When it starts, or ends otherwise than by telling what is wrong with how it is configured.
+    pub async fn refusal(ground: &Ground, settings: &[&str], admin_key: &str) -> Value {
+        let mut command = serve(ground);
+        command.arg("--no-work").env("WINDROW_ADMIN_KEY", admin_key);
+        command.args(settings.iter().flat_map(|setting| ["--set", setting]));
+        let mut program = Program::start(ground, LOG, command);
+        let ended = program.ended(WITHIN).await;
+        let said = fs::read_to_string(log(ground)).unwrap_or_default();
+        assert_eq!(ended.code(), Some(WRONGLY_CONFIGURED), "{said}");
+        let values = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let mut told = values.filter(|value| value["error"].is_object()).collect::<Vec<_>>();
+        told.pop().unwrap_or_else(|| panic!("nothing is told: {said}"))["error"].take()
     }
 
     /// Where it listens.
@@ -94,7 +115,7 @@ impl Server {
 
     /// The base URL that clients are given.
     pub fn url(&self) -> String {
-        format!("http://{}/v1", self.address)
+        format!("{}/v1", self.origin)
     }
 
     /// What its lines are sent to.
@@ -130,13 +151,20 @@ impl Server {
     /// # Panics
     /// When it is not made.
     pub async fn key(&self, owner: &str) -> String {
-        let mut command = windrow(&self.ground, "keys");
-        command.args(["create", "--json", "--owner", owner]);
-        let output = tokio::process::Command::from(command).output().await.expect("it runs");
-        let said: Value = serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|why| panic!("{why}: {output:?}"));
-        said["secret"].as_str().expect("a new key is shown").to_owned()
+        let made = keys(&self.ground, &["create", "--owner", owner]).await;
+        made["secret"].as_str().expect("a new key is shown").to_owned()
     }
+}
+
+/// What `windrow keys` says.
+///
+/// # Panics
+/// When it is no JSON.
+pub async fn keys(ground: &Ground, args: &[&str]) -> Value {
+    let mut command = windrow(ground, "keys");
+    command.args(args).arg("--json");
+    let output = tokio::process::Command::from(command).output().await.expect("it runs");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output:?}"))
 }
 
 fn serve(ground: &Ground) -> Command {
@@ -150,14 +178,16 @@ fn log(ground: &Ground) -> PathBuf {
     ground.folder().join(format!("{LOG}.log"))
 }
 
-/// The address that it says it listens on.
-async fn listening(ground: &Ground) -> SocketAddr {
+/// The address that it says it listens on, with and without its scheme.
+async fn listening(ground: &Ground) -> (String, SocketAddr) {
     let path = log(ground);
     let look = || async {
         let said = fs::read_to_string(&path).ok()?;
         let values = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let mut urls = values.filter_map(|value| Some(value["listening"].as_str()?.to_owned()));
-        urls.next()?.strip_prefix("http://")?.parse().ok()
+        let url = urls.next()?;
+        let address = url.split_once("://")?.1.parse().ok()?;
+        Some((url, address))
     };
     let state = || async { fs::read_to_string(&path).unwrap_or_default() };
     wait::until(WITHIN, look, state).await

@@ -6,8 +6,12 @@ mod bodies;
 mod clients;
 mod contract;
 mod forms;
+mod outputs;
 mod paths;
 mod patience;
+mod start;
+mod tls;
+mod traces;
 
 use windrow_e2e::Server;
 use windrow_e2e::raw::{Request, form};
