@@ -63,8 +63,8 @@ pub async fn acts_of_another_owners_batch_are_missing(world: &impl World) {
     assert!(store.acts(&Scope::All, id).await.unwrap().is_empty());
 }
 
-/// Of very many acts the newest are read, still oldest first.
-pub async fn the_newest_acts_are_read(world: &impl World) {
+/// Of very many acts the newest are kept, and read oldest first; no row of the others is left.
+pub async fn the_newest_acts_are_kept(world: &impl World) {
     let store = world.store();
     let id = batch_of(store, "ada", 1).await;
     for no in 0..ACTS_MAX + 3 {
@@ -75,6 +75,14 @@ pub async fn the_newest_acts_are_read(world: &impl World) {
     assert!(
         acts.iter().map(|act| act.actor.clone()).eq((3..ACTS_MAX + 3).map(|no| no.to_string()))
     );
+    let worker = Worker::on(store);
+    worker.drain(id, &[MODEL]).await;
+    worker.close(id).await;
+    let others = reap_all(store, 10_000).await.0;
+    store.delete_batch(&Scope::All, id).await.unwrap();
+    let (rows, _) = reap_all(store, 10_000).await;
+    let few = u64::from(ACTS_MAX) + 10;
+    assert!(others == 0 && (u64::from(ACTS_MAX)..few).contains(&rows), "{rows}");
 }
 
 /// Acts go with their batch, to the last row.

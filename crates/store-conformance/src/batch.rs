@@ -8,6 +8,7 @@ use windrow_domain::batch::{Ending, Event, Refused, apply};
 use windrow_domain::{BatchId, Counts, FileId, Phase, State};
 use windrow_store::batch::{METADATA_PAIRS_MAX, NewBatch, Reprocess, Select};
 use windrow_store::error::{Error, Kind};
+use windrow_store::ingest::Verdict;
 use windrow_store::inspect::BatchesQuery;
 use windrow_store::{Batches, Claim, Finalise, Ingest, Inspect, Scope, Sweep};
 
@@ -135,6 +136,45 @@ pub async fn a_batch_needs_a_sealed_file_of_its_owner(world: &impl World) {
     assert_eq!(kind(theirs), Kind::Missing);
     let query = BatchesQuery { limit: 10, ..BatchesQuery::default() };
     assert!(store.batches(&Scope::All, query).await.unwrap().rows.is_empty());
+}
+
+/// A file that is sealed with its batch is seen when the batch is, and not before: what refuses the
+/// batch leaves the file open, and a repeat finds both.
+pub async fn a_file_and_its_batch_come_together_or_not_at_all(world: &impl World) {
+    let store = world.store();
+    let verdict = || Verdict::ValidFor("/v1/x".to_owned());
+    let is_hidden = async |id| kind(store.file(&Scope::All, id).await) == Kind::Missing;
+    let key = Some("once".to_owned());
+    let sheet = Sheet::of("ada").lines(MODEL, 3);
+    sheet.write(store).await;
+    let new = NewBatch { idempotency_key: key.clone(), ..run_over(sheet.id, "ada") };
+
+    let full = NewBatch { open_max: Some(0), ..new.clone() };
+    let theirs = NewBatch { owner: owner("bob"), ..new.clone() };
+    for (refused, why) in [(full, Kind::Limited), (theirs, Kind::Missing)] {
+        assert_eq!(kind(store.create_batch_with_file(refused, verdict()).await), why);
+        assert!(is_hidden(sheet.id).await, "{why:?}");
+    }
+    let made = store.create_batch_with_file(new.clone(), verdict()).await.unwrap();
+    assert_eq!((made.state, made.counts), (State::InProgress, Counts::untouched(3)));
+    let file = store.file(&scope("ada"), sheet.id).await.unwrap();
+    assert_eq!((file.endpoint.as_deref(), file.lines), (Some("/v1/x"), 3));
+    assert_eq!(store.create_batch_with_file(new.clone(), verdict()).await.unwrap(), made);
+
+    let other = Sheet::of("ada").lines(MODEL, 1);
+    other.write(store).await;
+    let reused = NewBatch { idempotency_key: key, ..run_over(other.id, "ada") };
+    assert_eq!(kind(store.create_batch_with_file(reused, verdict()).await), Kind::Conflict);
+    assert!(is_hidden(other.id).await);
+    store.expire_file(other.id, later(world, 1_000)).await.expect("it is open as before");
+    store.drop_file(&scope("ada"), other.id).await.unwrap();
+
+    let bad = Sheet::of("ada").lines(MODEL, 1);
+    bad.write(store).await;
+    let errors = Verdict::Invalid(vec![line_error(1)]);
+    let failed = store.create_batch_with_file(run_over(bad.id, "ada"), errors).await.unwrap();
+    assert_eq!((failed.state, failed.errors), (State::Failed, vec![line_error(1)]));
+    check(store, made.id).await;
 }
 
 /// Over an invalid file a batch is closed before it begins, with the file's errors.

@@ -136,6 +136,7 @@ cases! {
         an_idempotency_key_belongs_to_its_owner,
         one_key_makes_one_batch_however_many_ask,
         a_batch_needs_a_sealed_file_of_its_owner,
+        a_file_and_its_batch_come_together_or_not_at_all,
         a_batch_over_an_invalid_file_is_failed,
         a_batch_that_is_created_with_errors_is_failed,
         metadata_over_the_bound_is_invalid,
@@ -155,7 +156,7 @@ cases! {
         acts_are_listed_oldest_first,
         a_repeated_act_is_noted_once,
         acts_of_another_owners_batch_are_missing,
-        the_newest_acts_are_read,
+        the_newest_acts_are_kept,
         acts_go_with_their_batch,
         an_act_out_of_bounds_is_invalid,
     }

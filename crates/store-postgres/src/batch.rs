@@ -8,13 +8,13 @@ use windrow_domain::attempt::{Class, Status};
 use windrow_domain::batch::{Event, apply};
 use windrow_domain::lines::TEXT_BYTES_MAX;
 use windrow_domain::{BatchId, LineSet, Phase};
-use windrow_store::act::NewAct;
+use windrow_store::act::{ACTS_MAX, NewAct};
 use windrow_store::batch::{
     Batch, Batches, METADATA_PAIRS_MAX, NewBatch, REPROCESS_LINES_MAX, Reprocess, Reprocessed,
     Select, put_back_error,
 };
 use windrow_store::error::{Error, Kind, Result};
-use windrow_store::ingest::errors_json;
+use windrow_store::ingest::{Verdict, errors_json};
 use windrow_store::{Inspect, Scope};
 
 use crate::PostgresStore;
@@ -27,37 +27,11 @@ const STALE_RETRIES_MAX: usize = 16;
 #[async_trait]
 impl Batches for PostgresStore {
     async fn create_batch(&self, batch: NewBatch) -> Result<Batch> {
-        const VERB: &str = "create batch";
-        batch.check(VERB)?;
-        if batch.metadata.len() > METADATA_PAIRS_MAX {
-            let because = format!("metadata has more than {METADATA_PAIRS_MAX} pairs");
-            return Err(Error::new(Kind::Invalid, VERB, batch.id).because(because));
-        }
-        let metadata = serde_json::to_string(&batch.metadata).expect("metadata is text");
-        let window = batch.window_secs.map(|secs| i64::try_from(secs).unwrap_or(i64::MAX));
-        if window.is_some_and(|secs| secs > WINDOW_SECS_MAX) {
-            let because = format!("window_secs is more than {WINDOW_SECS_MAX}");
-            return Err(Error::new(Kind::Invalid, VERB, batch.id).because(because));
-        }
-        let errors = (!batch.errors.is_empty()).then(|| errors_json(batch.errors.clone()));
-        let params = [
-            (&self.db.now() as _, Type::TIMESTAMPTZ),
-            (&batch.id.0 as _, Type::UUID),
-            (&batch.file.0 as _, Type::UUID),
-            (&batch.owner.as_str() as _, Type::TEXT),
-            (&batch.endpoint as _, Type::TEXT),
-            (&window as _, Type::INT8),
-            (&batch.priority as _, Type::INT2),
-            (&batch.job_type as _, Type::TEXT),
-            (&batch.source_address as _, Type::TEXT),
-            (&metadata as _, Type::TEXT),
-            (&batch.idempotency_key as _, Type::TEXT),
-            (&batch.output_secs.map(u64::cast_signed) as _, Type::INT8),
-            (&batch.open_max.map(i64::from) as _, Type::INT8),
-            (&errors as _, Type::TEXT),
-        ];
-        let found = self.db.rows(VERB, &batch.id, sql!("batch/create_call"), &params).await?;
-        self.batch(&Scope::Owner(batch.owner), BatchId(found[0].get("id"))).await
+        self.create(batch, None).await
+    }
+
+    async fn create_batch_with_file(&self, batch: NewBatch, verdict: Verdict) -> Result<Batch> {
+        self.create(batch, Some(verdict)).await
     }
 
     async fn pause_batch(
@@ -124,6 +98,7 @@ impl Batches for PostgresStore {
             (&act.actor as _, Type::TEXT),
             (&act.address as _, Type::TEXT),
             (&act.action as _, Type::TEXT),
+            (&i64::from(ACTS_MAX) as _, Type::INT8),
         ];
         let found = self.db.rows(VERB, &batch, sql!("batch/add_act"), &params).await?;
         if found[0].get("found") { Ok(()) } else { Err(Error::new(Kind::Missing, VERB, batch)) }
@@ -134,6 +109,49 @@ impl Batches for PostgresStore {
 const WINDOW_SECS_MAX: i64 = 100 * 365 * 86_400;
 
 impl PostgresStore {
+    /// Creates a batch; with a verdict, its file is sealed in the same transaction.
+    async fn create(&self, batch: NewBatch, verdict: Option<Verdict>) -> Result<Batch> {
+        const VERB: &str = "create batch";
+        batch.check(VERB)?;
+        verdict.iter().try_for_each(|verdict| verdict.check(VERB))?;
+        if batch.metadata.len() > METADATA_PAIRS_MAX {
+            let because = format!("metadata has more than {METADATA_PAIRS_MAX} pairs");
+            return Err(Error::new(Kind::Invalid, VERB, batch.id).because(because));
+        }
+        let metadata = serde_json::to_string(&batch.metadata).expect("metadata is text");
+        let window = batch.window_secs.map(|secs| i64::try_from(secs).unwrap_or(i64::MAX));
+        if window.is_some_and(|secs| secs > WINDOW_SECS_MAX) {
+            let because = format!("window_secs is more than {WINDOW_SECS_MAX}");
+            return Err(Error::new(Kind::Invalid, VERB, batch.id).because(because));
+        }
+        let errors = (!batch.errors.is_empty()).then(|| errors_json(batch.errors.clone()));
+        let (sealed, seal_errors, seal_endpoint) = match verdict.map(Verdict::columns) {
+            Some((state, errors, endpoint)) => (Some(state.as_str()), errors, endpoint),
+            None => (None, None, None),
+        };
+        let params = [
+            (&self.db.now() as _, Type::TIMESTAMPTZ),
+            (&batch.id.0 as _, Type::UUID),
+            (&batch.file.0 as _, Type::UUID),
+            (&batch.owner.as_str() as _, Type::TEXT),
+            (&batch.endpoint as _, Type::TEXT),
+            (&window as _, Type::INT8),
+            (&batch.priority as _, Type::INT2),
+            (&batch.job_type as _, Type::TEXT),
+            (&batch.source_address as _, Type::TEXT),
+            (&metadata as _, Type::TEXT),
+            (&batch.idempotency_key as _, Type::TEXT),
+            (&batch.output_secs.map(u64::cast_signed) as _, Type::INT8),
+            (&batch.open_max.map(i64::from) as _, Type::INT8),
+            (&errors as _, Type::TEXT),
+            (&sealed as _, Type::TEXT),
+            (&seal_errors as _, Type::TEXT),
+            (&seal_endpoint as _, Type::TEXT),
+        ];
+        let found = self.db.rows(VERB, &batch.id, sql!("batch/create_call"), &params).await?;
+        self.batch(&Scope::Owner(batch.owner), BatchId(found[0].get("id"))).await
+    }
+
     /// Applies an event to a batch: decided here by the domain, done there under the locks.
     pub(crate) async fn steer(
         &self,

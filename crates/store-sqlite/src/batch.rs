@@ -6,11 +6,11 @@ use async_trait::async_trait;
 use rusqlite::{Row, params};
 use windrow_domain::batch::{Event, apply};
 use windrow_domain::{BatchId, FileId, State};
-use windrow_store::act::NewAct;
+use windrow_store::act::{ACTS_MAX, NewAct};
 use windrow_store::batch::{
     Batch, Batches, METADATA_PAIRS_MAX, NewBatch, REPROCESS_LINES_MAX, Reprocess, Reprocessed,
 };
-use windrow_store::ingest::{FileState, errors_json};
+use windrow_store::ingest::{FileState, Verdict, errors_json};
 use windrow_store::{Error, Kind, Result, Scope};
 
 use crate::tx::{Tx, sql};
@@ -23,6 +23,16 @@ impl Batches for SqliteStore {
     async fn create_batch(&self, batch: NewBatch) -> Result<Batch> {
         batch.check("create batch")?;
         self.write("create batch", batch.id, move |tx| create(tx, &batch)).await
+    }
+
+    async fn create_batch_with_file(&self, batch: NewBatch, verdict: Verdict) -> Result<Batch> {
+        batch.check("create batch")?;
+        let subject = batch.id;
+        let both = move |tx: &Tx<'_>| {
+            ingest::seal(tx, batch.file, verdict.clone())?;
+            create(tx, &batch)
+        };
+        self.write("create batch", subject, both).await
     }
 
     async fn pause_batch(
@@ -239,7 +249,8 @@ fn delete(tx: &Tx<'_>, scope: &Scope, id: BatchId) -> Result<()> {
 fn add_act(tx: &Tx<'_>, scope: &Scope, id: BatchId, act: &NewAct) -> Result<()> {
     let batch = find(tx, scope, id)?.id.0.into_bytes();
     let done = params![batch, act.id.0.into_bytes(), tx.now, act.actor, act.address, act.action];
-    tx.run(sql!("batch/add_act"), done).map(|_| ())
+    tx.run(sql!("batch/add_act"), done)?;
+    tx.run(sql!("batch/trim_acts"), params![batch, ACTS_MAX]).map(|_| ())
 }
 
 /// Makes the outputs of a batch vanish.

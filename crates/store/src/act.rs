@@ -1,6 +1,7 @@
 //! Acts: who did what to a batch, from which address, kept with it.
 //!
-//! Holds throughout: an act is a note and decides nothing; it goes with its batch.
+//! Holds throughout: an act is a note and decides nothing; it goes with its batch; one more than are
+//! kept takes the place of the oldest.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -8,7 +9,7 @@ use windrow_domain::ActId;
 
 use crate::{Result, error};
 
-/// Most acts that are read of a batch: the newest.
+/// Most acts that are kept of a batch, and read of it: the newest.
 pub const ACTS_MAX: u32 = 1000;
 /// Longest name of who acted, and longest address, in bytes.
 pub const ACTOR_BYTES_MAX: usize = 512;

@@ -95,6 +95,7 @@ pass_on!(Ingest {
 
 pass_on!(Batches {
     create_batch(batch: NewBatch) -> Batch;
+    create_batch_with_file(batch: NewBatch, verdict: Verdict) -> Batch;
     pause_batch(scope: &Scope, batch: BatchId, reason: Option<String>) -> Batch;
     resume_batch(scope: &Scope, batch: BatchId) -> Batch;
     cancel_batch(scope: &Scope, batch: BatchId) -> Batch;

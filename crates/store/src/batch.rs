@@ -12,7 +12,7 @@ use windrow_domain::attempt::Status;
 use windrow_domain::{BatchId, Counts, FileId, LineSet, Owner, State};
 
 use crate::act::NewAct;
-use crate::ingest::LineError;
+use crate::ingest::{LineError, Verdict};
 use crate::{Result, Scope, error};
 
 /// Most pairs of metadata.
@@ -158,6 +158,11 @@ pub trait Batches {
     /// already, however many are created at the same moment. A repeat is never `Limited`.
     async fn create_batch(&self, batch: NewBatch) -> Result<Batch>;
 
+    /// Seals the batch's file, which is open, with this verdict, and creates the batch: both happen or
+    /// neither does, so that nobody sees a file whose run was never made. Refused as `create_batch` and
+    /// [`crate::Ingest::seal_file`] are; then the file is open as before.
+    async fn create_batch_with_file(&self, batch: NewBatch, verdict: Verdict) -> Result<Batch>;
+
     /// Claims nothing more from it until it is resumed; `reason` is kept as its last error.
     async fn pause_batch(
         &self,
@@ -180,7 +185,7 @@ pub trait Batches {
     /// when it is not closed.
     async fn delete_batch(&self, scope: &Scope, batch: BatchId) -> Result<()>;
 
-    /// Notes what somebody did to a batch, at the database's time. A repeat with the same id has no
-    /// effect.
+    /// Notes what somebody did to a batch, at the database's time; the newest
+    /// [`crate::act::ACTS_MAX`] are kept. A repeat with the same id has no effect.
     async fn add_act(&self, scope: &Scope, batch: BatchId, act: NewAct) -> Result<()>;
 }

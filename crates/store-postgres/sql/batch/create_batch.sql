@@ -1,11 +1,11 @@
 -- Creates a batch and its lanes, in O(lanes). Holds a shared lock on the file, so that it cannot be dropped meanwhile.
 -- Returns the batch's id, or that of the batch that was created before under the same id or key. Fails: WR404 the owner
 -- has no such file, WR400 the file is an output, WR409 the file is open, or id or key were used with other arguments,
--- WR429 the owner has p_open_max open batches already.
+-- WR429 the owner has p_open_max open batches already. With p_seal_state the file is open, and is sealed before.
 CREATE FUNCTION {fn}.create_batch(
     p_now timestamptz, p_id uuid, p_file uuid, p_owner text, p_endpoint text, p_window_secs bigint, p_priority smallint,
     p_job_type text, p_source_address text, p_metadata text, p_key text, p_output_secs bigint,
-    p_open_max bigint, p_errors text
+    p_open_max bigint, p_errors text, p_seal_state text, p_seal_errors text, p_seal_endpoint text
 ) RETURNS uuid LANGUAGE plpgsql AS $$
 DECLARE
     v_now   timestamptz := coalesce(p_now, clock_timestamp());
@@ -18,6 +18,9 @@ BEGIN /* batch/create_batch */
     IF p_open_max IS NOT NULL THEN
         -- One of an owner at a time, or two that do not see each other would both be the last. Before any row.
         PERFORM pg_advisory_xact_lock(hashtextextended(p_owner, 429));
+    END IF;
+    IF p_seal_state IS NOT NULL THEN
+        PERFORM 1 FROM {fn}.seal_file(p_now, p_file, p_seal_state, p_seal_errors, p_seal_endpoint);
     END IF;
     SELECT state, batch_id, errors INTO v_state, v_of, v_errors FROM windrow.files WHERE id = p_file AND owner = p_owner FOR SHARE;
     IF v_state IS NULL OR v_state = 'dropped' THEN
