@@ -14,28 +14,40 @@
 pub mod act;
 pub mod around;
 pub mod batch;
+pub mod call;
 pub mod claim;
 pub mod error;
+pub mod event;
 pub mod finalise;
 pub mod ingest;
 pub mod inspect;
 pub mod key;
 pub mod member;
+pub mod message;
+pub mod object;
+pub mod partition;
 pub mod record;
 pub mod sweep;
 pub mod time;
+pub mod wake;
 
 pub use batch::Batches;
+pub use call::Calls;
 pub use claim::Claim;
 pub use error::{Error, Kind, Result, Retry};
+pub use event::Events;
 pub use finalise::Finalise;
 pub use ingest::Ingest;
 pub use inspect::Inspect;
 pub use key::Keys;
 pub use member::Members;
+pub use message::Messages;
+pub use object::Objects;
+pub use partition::Partitions;
 pub use record::Record;
 pub use sweep::Sweep;
 pub use time::Time;
+pub use wake::Wakes;
 
 use serde::Serialize;
 use windrow_domain::Owner;
@@ -89,6 +101,12 @@ pub struct Gauges {
     pub calls: u64,
     /// Transactions that those calls took together.
     pub commits: u64,
+}
+
+/// What messages, events and calls ask of a database.
+pub trait Plane:
+    Members + Partitions + Messages + Objects + Events + Calls + Wakes + Send + Sync + 'static
+{
 }
 
 /// Everything the engine asks of a database.

@@ -1,0 +1,277 @@
+//! Calls: asked for once under an id, answered once, and the answer kept.
+//!
+//! Holds throughout: `(owner, request id)` is asked for once; the same question gives the same answer,
+//! also from the archive; another question under the same id is refused; an answer is never replaced.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use jiff::Timestamp;
+use serde::Serialize;
+use windrow_domain::call::{call_hash, object_stream};
+use windrow_domain::message::{KIND_BYTES_MAX, PAYLOAD_BYTES_MAX};
+use windrow_domain::{CallState, CrashPolicy, InstanceId, Owner, RequestId, Stream};
+
+use crate::inspect::Page;
+use crate::message::{Headers, MessageRef};
+use crate::{Error, Kind, Result, Scope, error};
+
+/// Longest name of a caller, in bytes.
+pub const CALLER_BYTES_MAX: usize = 256;
+
+/// Which call.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct CallKey {
+    /// Who asked.
+    pub owner: Owner,
+    /// Under which id.
+    pub request_id: RequestId,
+}
+
+/// A call to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewCall {
+    /// Who asks, and under which id.
+    pub key: CallKey,
+    /// The type of the object, without a slash.
+    pub object_type: String,
+    /// Which object of that type.
+    pub object_id: String,
+    /// What it is asked to do.
+    pub method: String,
+    /// With what.
+    pub args: Bytes,
+    /// What becomes of it after a crash.
+    pub policy: CrashPolicy,
+    /// The object that calls, if one does.
+    pub caller_object: Option<String>,
+    /// The client that calls.
+    pub caller_client: Option<String>,
+    /// How long the answer is kept; none for ever.
+    pub expires_at: Option<Timestamp>,
+    /// Which instance waits for the answer and is told.
+    pub waiter: Option<InstanceId>,
+}
+
+impl NewCall {
+    /// The object's stream. `Invalid` when its names are not good ones.
+    pub fn stream(&self, verb: &'static str) -> Result<Stream> {
+        object_stream(&self.object_type, &self.object_id)
+            .map_err(|bad| Error::new(Kind::Invalid, verb, "object").because(bad))
+    }
+
+    /// What tells it from another call under the same id.
+    pub fn hash(&self, stream: &Stream) -> [u8; 32] {
+        call_hash(stream, &self.method, &self.args)
+    }
+
+    /// `Invalid` when something is empty or too long.
+    pub fn check(&self, verb: &'static str) -> Result<()> {
+        self.stream(verb)?;
+        error::within(verb, "method", self.method.len() as u64, KIND_BYTES_MAX as u64)?;
+        error::text(verb, "method", &self.method, KIND_BYTES_MAX)?;
+        error::within(verb, "args", self.args.len().max(1) as u64, PAYLOAD_BYTES_MAX as u64)?;
+        for caller in [&self.caller_object, &self.caller_client].into_iter().flatten() {
+            error::text(verb, "caller", caller, CALLER_BYTES_MAX)?;
+        }
+        Ok(())
+    }
+}
+
+/// Names in the headers of a call's message.
+pub mod headers {
+    /// What becomes of it after a crash: `retry` or `fail`.
+    pub const POLICY: &str = "windrow-crash-policy";
+    /// The object that calls.
+    pub const CALLER_OBJECT: &str = "windrow-caller-object";
+    /// The client that calls.
+    pub const CALLER_CLIENT: &str = "windrow-caller-client";
+}
+
+impl NewCall {
+    /// What its message carries besides the arguments.
+    pub fn headers(&self) -> Headers {
+        let mut headers = Headers::new();
+        headers.insert(headers::POLICY.to_owned(), self.policy.as_str().to_owned());
+        let callers = [
+            (headers::CALLER_OBJECT, &self.caller_object),
+            (headers::CALLER_CLIENT, &self.caller_client),
+        ];
+        for (name, caller) in callers {
+            headers.extend(caller.clone().map(|caller| (name.to_owned(), caller)));
+        }
+        headers
+    }
+}
+
+/// How a call ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// With a reply.
+    Reply(Bytes),
+    /// With an error.
+    Error(String),
+}
+
+/// A call's answer, to be committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallResult {
+    /// Which call.
+    pub key: CallKey,
+    /// Its message, which ends with it.
+    pub at: MessageRef,
+    /// The answer.
+    pub answer: Answer,
+}
+
+impl CallResult {
+    /// `Invalid` when the answer is too long.
+    pub fn check(&self, verb: &'static str) -> Result<()> {
+        let bytes = match &self.answer {
+            Answer::Reply(reply) => reply.len(),
+            Answer::Error(error) => error.len(),
+        };
+        error::within(verb, "answer", bytes.max(1) as u64, PAYLOAD_BYTES_MAX as u64)
+    }
+}
+
+/// A call as others see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Call {
+    /// Who asked, and under which id.
+    pub key: CallKey,
+    /// The type of the object.
+    pub object_type: String,
+    /// Which object.
+    pub object_id: String,
+    /// What it is asked to do.
+    pub method: String,
+    /// With what. Empty once it has expired.
+    #[serde(skip)]
+    pub args: Bytes,
+    /// Where it is.
+    pub state: CallState,
+    /// What becomes of it after a crash.
+    pub policy: CrashPolicy,
+    /// The reply, when it is completed.
+    #[serde(skip)]
+    pub reply: Option<Bytes>,
+    /// The error, when it has failed.
+    pub error: Option<String>,
+    /// How often the question was repeated.
+    pub retry_count: u32,
+    /// The instance that began with it last.
+    pub instance: Option<InstanceId>,
+    /// The object that called.
+    pub caller_object: Option<String>,
+    /// The client that called.
+    pub caller_client: Option<String>,
+    /// When it was asked for first.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+    /// When it had its answer.
+    pub processed_at: Option<Timestamp>,
+    /// How long the answer is kept.
+    pub expires_at: Option<Timestamp>,
+    /// It is in the archive.
+    pub is_archived: bool,
+}
+
+/// What submitting gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Submitted {
+    /// The call as it is now.
+    pub call: Call,
+    /// Its message, when it was not there before.
+    pub at: Option<MessageRef>,
+}
+
+/// Which calls to list, newest first. Those in the archive are not listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallsQuery {
+    /// Only of this object: type and id.
+    pub object: Option<(String, String)>,
+    /// Only in one of these states; empty for all.
+    pub states: Vec<CallState>,
+    /// Only those that this instance began with last.
+    pub instance: Option<InstanceId>,
+    /// Only those that began this long ago and have no answer yet.
+    pub stuck_ms: Option<u64>,
+    /// Where the last page ended.
+    pub after: Option<String>,
+    /// Most rows, up to [`crate::inspect::PAGE_MAX`].
+    pub limit: u32,
+}
+
+/// How often a method's question was repeated.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MethodRetries {
+    /// The type of the object.
+    pub object_type: String,
+    /// The method.
+    pub method: String,
+    /// Calls.
+    pub calls: u64,
+    /// Repeats for each call, on average.
+    pub retries_mean: f64,
+}
+
+/// How calls are doing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CallStats {
+    /// Calls by state, of those created within the window; pending and processing ones of any time.
+    pub by_state: Vec<(CallState, u64)>,
+    /// Age of the oldest that is pending, in milliseconds.
+    pub pending_age_ms: Option<u64>,
+    /// Pending ones that are older than `old_ms`.
+    pub pending_old: u64,
+    /// Processing ones that began more than `old_ms` ago.
+    pub stuck: u64,
+    /// Milliseconds from question to answer of those answered within the window: half of them took no
+    /// longer.
+    pub p50_ms: Option<f64>,
+    /// 95 of 100 took no longer.
+    pub p95_ms: Option<f64>,
+    /// 99 of 100 took no longer.
+    pub p99_ms: Option<f64>,
+    /// Share of those answered within the window that failed.
+    pub failure_rate: Option<f64>,
+    /// By method, the most repeated first; at most [`METHODS_MAX`].
+    pub retries: Vec<MethodRetries>,
+    /// Rows of calls.
+    pub rows: u64,
+    /// Rows in the archive.
+    pub archived_rows: u64,
+    /// What both take on disk, in bytes, as far as the database says.
+    pub bytes: u64,
+}
+
+/// Most methods that statistics list.
+pub const METHODS_MAX: usize = 100;
+
+/// What statistics look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatsQuery {
+    /// How far back.
+    pub window_ms: u64,
+    /// From when on a call is old, or stuck.
+    pub old_ms: u64,
+}
+
+/// What is asked for and answered.
+#[async_trait]
+pub trait Calls {
+    /// Asks. A repeat gives the call as it is and counts as a retry; the same id with another object,
+    /// method or arguments is a `Conflict`. Both also when the call is archived or expired. `Refused`
+    /// before the set-up.
+    async fn submit_call(&self, call: NewCall) -> Result<Submitted>;
+
+    /// A call, also from the archive.
+    async fn call(&self, key: &CallKey) -> Result<Call>;
+
+    /// Calls, newest first.
+    async fn calls(&self, scope: &Scope, query: CallsQuery) -> Result<Page<Call>>;
+
+    /// How calls are doing.
+    async fn call_stats(&self, scope: &Scope, query: StatsQuery) -> Result<CallStats>;
+}

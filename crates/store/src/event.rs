@@ -1,0 +1,142 @@
+//! Events: what happened to a stream, appended and never changed.
+//!
+//! Holds throughout: versions of a stream are dense from one and given under its lock; the feed of all
+//! events gives each once, a stream's own in their order, and never skips one that a slower
+//! transaction commits later: it lags behind open transactions instead.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use jiff::Timestamp;
+use serde::Serialize;
+use windrow_domain::event::VersionConflict;
+use windrow_domain::{Expected, Owner, Stream};
+
+use crate::inspect::Page;
+use crate::message::{Headers, SEND_BYTES_MAX, SEND_MAX, check_body};
+use crate::{Result, Scope, error};
+
+/// An event to be appended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewEvent {
+    /// Its name, made by the writer.
+    pub id: String,
+    /// What happened: `money.deposited`.
+    pub kind: String,
+    /// What is to be known about it.
+    pub payload: Bytes,
+    /// What travels with it.
+    pub headers: Headers,
+}
+
+/// Events to be appended to a stream, all or none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Append {
+    /// Whose stream it is.
+    pub owner: Owner,
+    /// Which stream.
+    pub stream: Stream,
+    /// What its last version must be.
+    pub expected: Expected,
+    /// The events, at least one.
+    pub events: Vec<NewEvent>,
+}
+
+/// `Invalid` when there are too many events at once, or one is wrong.
+pub fn check_appends(verb: &'static str, appends: &[Append]) -> Result<()> {
+    let events = || appends.iter().flat_map(|append| &append.events);
+    error::within(verb, "events", events().count().max(1) as u64, SEND_MAX as u64)?;
+    let bytes: usize = events().map(|event| event.payload.len()).sum();
+    error::within(verb, "bytes", bytes.max(1) as u64, SEND_BYTES_MAX as u64)?;
+    for append in appends {
+        error::within(verb, "events", append.events.len() as u64, SEND_MAX as u64)?;
+    }
+    events().try_for_each(|event| {
+        check_body(verb, &event.id, &event.kind, &event.payload, &event.headers)
+    })
+}
+
+/// Events that were appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Appended {
+    /// The version of the first.
+    pub first: u64,
+    /// The version of the last.
+    pub last: u64,
+}
+
+/// An event as others see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Event {
+    /// Whose stream it belongs to.
+    pub owner: Owner,
+    /// Which stream.
+    pub stream: Stream,
+    /// Its place in the stream, from one.
+    pub version: u64,
+    /// Its name.
+    pub id: String,
+    /// What happened.
+    pub kind: String,
+    /// What is to be known about it.
+    #[serde(skip)]
+    pub payload: Bytes,
+    /// What travels with it.
+    pub headers: Headers,
+    /// When it was appended.
+    pub at: Timestamp,
+}
+
+/// A stream's state at a version, kept so that it need not be computed anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Whose stream it belongs to.
+    pub owner: Owner,
+    /// Which stream.
+    pub stream: Stream,
+    /// The version that it includes.
+    pub version: u64,
+    /// The state.
+    pub state: Bytes,
+}
+
+/// Which versions do not fit, when an append was refused.
+impl crate::Error {
+    /// Both versions, when an append met another one than it expected.
+    pub fn version_conflict(&self) -> Option<&VersionConflict> {
+        std::error::Error::source(self)?.downcast_ref()
+    }
+}
+
+/// What happened.
+#[async_trait]
+pub trait Events {
+    /// Appends, all or none. A `Conflict` names both versions ([`crate::Error::version_conflict`]). An
+    /// append with an expected version that is already there with the same ids gives the same answer.
+    /// Appends to the same stream follow one another.
+    async fn append(&self, appends: Vec<Append>) -> Result<Vec<Appended>>;
+
+    /// A stream's events from a version on, up to `limit` (at most [`crate::inspect::PAGE_MAX`]). Empty
+    /// for a stream that has none.
+    async fn read_stream(
+        &self,
+        owner: &Owner,
+        stream: &Stream,
+        from: u64,
+        limit: u32,
+    ) -> Result<Vec<Event>>;
+
+    /// A stream's last version; zero when it has no events.
+    async fn stream_version(&self, owner: &Owner, stream: &Stream) -> Result<u64>;
+
+    /// Everybody's events as far as the scope goes. `next` is always there and leads on, also from the
+    /// end: ask again with it for what comes later.
+    async fn read_all(&self, scope: &Scope, after: Option<&str>, limit: u32)
+    -> Result<Page<Event>>;
+
+    /// Keeps a snapshot; an older one never replaces a newer one. `Invalid` for a version that the
+    /// stream does not have.
+    async fn put_snapshot(&self, snapshot: Snapshot) -> Result<()>;
+
+    /// The newest snapshot of a stream, if there is one.
+    async fn snapshot(&self, owner: &Owner, stream: &Stream) -> Result<Option<Snapshot>>;
+}

@@ -1,0 +1,111 @@
+//! Partitions: every stream belongs to one, and each has one owner at a time.
+//!
+//! Holds throughout: a partition changes hands only when it is free, when its owner gave it back, or
+//! when its owner is tombstoned; every take raises its epoch, and epochs never go down; what an owner
+//! commits under an old epoch is refused whole.
+//! Absent on purpose: who should own what, which is computed by `domain::partition::share`.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde::Serialize;
+use windrow_domain::partition::PARTITIONS_MAX;
+use windrow_domain::{InstanceId, PartitionNo};
+
+use crate::{Result, error};
+
+/// Longest name of a service, in bytes.
+pub const SERVICE_BYTES_MAX: usize = 200;
+/// Most object types of a service.
+pub const OBJECT_TYPES_MAX: usize = 1000;
+
+/// How this database's messages are run. Fixed by whoever comes first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Setup {
+    /// The service whose instances run them; all of them have the same handlers.
+    pub service: String,
+    /// How many partitions there are.
+    pub partitions: u16,
+    /// The object types that have handlers, sorted.
+    pub object_types: Vec<String>,
+    /// Whether what happens to batches goes out as messages of the outbox.
+    pub lifecycle: bool,
+}
+
+impl Setup {
+    /// `Invalid` when a number or a name is out of its bounds.
+    pub fn check(&self, verb: &'static str) -> Result<()> {
+        error::within(verb, "partitions", self.partitions.into(), PARTITIONS_MAX.into())?;
+        error::within(verb, "service", self.service.len() as u64, SERVICE_BYTES_MAX as u64)?;
+        let types = self.object_types.len().max(1) as u64;
+        error::within(verb, "object types", types, OBJECT_TYPES_MAX as u64)
+    }
+}
+
+/// Proof of ownership: what a commit is checked against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Fence {
+    /// The partition.
+    pub partition: PartitionNo,
+    /// The epoch in which it was taken.
+    pub epoch: u64,
+}
+
+/// A partition as others see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Partition {
+    /// Its number.
+    pub no: PartitionNo,
+    /// How often it was taken.
+    pub epoch: u64,
+    /// Who owns it; none when it is free.
+    pub instance: Option<InstanceId>,
+    /// Whether its owner is known and not tombstoned.
+    pub is_owner_live: bool,
+    /// Its last owner died, and nobody has yet gone through the heads of its streams one by one.
+    pub is_suspect: bool,
+    /// When it was taken last.
+    pub taken_at: Option<Timestamp>,
+}
+
+/// A partition that was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Taken {
+    /// What proves it.
+    pub fence: Fence,
+    /// Its last owner died while it had it: the due heads of its streams are suspects. Stays so through
+    /// further takes until [`Partitions::clear_suspects`].
+    pub is_suspect: bool,
+}
+
+/// Who owns which streams.
+#[async_trait]
+pub trait Partitions {
+    /// Fixes the service and the number of partitions, or checks them: `Conflict` when others are
+    /// fixed, and the cause names both. Object types and `lifecycle` are replaced. A repeat has no
+    /// effect. Gives what is fixed now.
+    async fn set_up(&self, setup: Setup) -> Result<Setup>;
+
+    /// What was fixed; none before the first [`Partitions::set_up`].
+    async fn setup(&self) -> Result<Option<Setup>>;
+
+    /// Every partition, by number; none before the set-up.
+    async fn partitions(&self) -> Result<Vec<Partition>>;
+
+    /// Takes those of `wanted` that are free, or whose owner is tombstoned or unknown; the others are
+    /// left alone. One that is already the instance's own is given again at its epoch. `LeaseLost` when
+    /// the instance is tombstoned, `Missing` when it never registered. It waits for commits of the last
+    /// owner that are under way.
+    async fn take_partitions(
+        &self,
+        instance: InstanceId,
+        wanted: &[PartitionNo],
+    ) -> Result<Vec<Taken>>;
+
+    /// Gives partitions back that the instance has drained. Those that are no longer its own have no
+    /// effect. Gives how many are free now because of this.
+    async fn release_partitions(&self, instance: InstanceId, fences: &[Fence]) -> Result<u64>;
+
+    /// Says that the due heads of these partitions were gone through one by one, so that nobody need do
+    /// it again. `LeaseLost` when one is no longer the instance's own.
+    async fn clear_suspects(&self, instance: InstanceId, fences: &[Fence]) -> Result<()>;
+}
