@@ -82,7 +82,7 @@ async fn every_bad_line_is_reported_and_the_bytes_stay() {
         (Some(5), "duplicate_custom_id"),
         (Some(6), "invalid_field"),
         (Some(7), "line_too_long"),
-        (Some(8), "invalid_utf8"),
+        (Some(8), "invalid_json_line"),
         (Some(9), "invalid_url"),
         (Some(10), "duplicate_custom_id"),
     ];

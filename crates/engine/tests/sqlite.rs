@@ -102,7 +102,7 @@ async fn an_invalid_file_keeps_its_bytes_and_its_errors() {
     bytes.extend_from_slice(line(0, "").as_bytes());
     let done = ingest(&store, &bytes[..], new_file(), small()).await.unwrap();
     let codes: Vec<_> = done.errors.iter().map(|e| (e.line.unwrap(), e.code.as_str())).collect();
-    assert_eq!(codes, [(2, "invalid_utf8"), (4, "invalid_json_line"), (5, "line_too_long")]);
+    assert_eq!(codes, [(2, "invalid_json_line"), (4, "invalid_json_line"), (5, "line_too_long")]);
     assert_eq!(done.file.state, FileState::Invalid);
     assert_eq!(read(&store, &done).await, bytes);
     let kept = store.file_errors(&Scope::Owner(owner()), done.file.id).await.unwrap();

@@ -118,7 +118,7 @@ pub(crate) async fn receive(
     let (begins, begun) = oneshot::channel();
     let (sender, pieces) = mpsc::channel(PIECES_WAITING_MAX);
     let reading = form::Reader::new(form, begins, sender).read(parts);
-    let storing = store(app, caller, begun, pieces);
+    let storing = store(app, caller, purpose, begun, pieces);
     tokio::pin!(reading, storing);
     let stored = tokio::select! {
         biased;
@@ -137,6 +137,7 @@ pub(crate) async fn receive(
 async fn store(
     app: &App,
     caller: &Caller,
+    purpose: Purpose,
     begun: oneshot::Receiver<Begun>,
     mut pieces: mpsc::Receiver<io::Result<Piece>>,
 ) -> Option<Result<Ingested>> {
@@ -153,7 +154,7 @@ async fn store(
             }
         }
     });
-    Some(take_in_as(id, app, caller, name.as_deref(), life_secs, bytes).await)
+    Some(take_in_as(id, app, caller, purpose, name.as_deref(), life_secs, bytes).await)
 }
 
 /// What was stored already vanishes again.
@@ -180,13 +181,14 @@ pub(crate) async fn take_in(
     life_secs: u64,
     bytes: impl Stream<Item = io::Result<Bytes>> + Send,
 ) -> Result<Ingested> {
-    take_in_as(FileId::new(), app, caller, name, life_secs, bytes).await
+    take_in_as(FileId::new(), app, caller, Purpose::Known, name, life_secs, bytes).await
 }
 
 async fn take_in_as(
     id: FileId,
     app: &App,
     caller: &Caller,
+    purpose: Purpose,
     name: Option<&str>,
     life_secs: u64,
     bytes: impl Stream<Item = io::Result<Bytes>> + Send,
@@ -198,8 +200,12 @@ async fn take_in_as(
         purpose: PURPOSE.to_owned(),
         expires_at: Some(after(app.clock.now(), life_secs)?),
     };
-    let options =
-        ingest::Options { file_bytes_max: app.options.upload_bytes_max, ..app.ingest.clone() };
+    let options = ingest::Options {
+        file_bytes_max: app.options.upload_bytes_max,
+        // The contract of those who say it knows no other method.
+        only_post: purpose == Purpose::Said,
+        ..app.ingest.clone()
+    };
     let patience = Patience::new(app.clock.clone(), &app.options);
     let reader = StreamReader::new(patience.watch(bytes));
     let began = app.clock.elapsed();

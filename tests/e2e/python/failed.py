@@ -35,7 +35,7 @@ for empty in [b"", b"\n\n", b" \r\n"]:
 
 # Broken text and bombs are the file's errors, never the server's.
 found = errors_of(good + b'{"custom_id": "\xff\xfe"}\n')
-assert found == [("invalid_utf8", 2, None)], found
+assert found == [("invalid_json_line", 2, None)], found
 deep = b'{"custom_id":"d","method":"POST","url":"/v1/chat/completions","body":{"model":"m","x":'
 found = errors_of(good + deep + b"[" * 100_000 + b"]" * 100_000 + b"}}\n")
 assert [(code, at) for code, at, _ in found] == [("invalid_json_line", 2)], found
@@ -46,10 +46,12 @@ assert [(code, at) for code, at, _ in found] == [("invalid_json_line", 2)], foun
 for url in ["http://127.0.0.1:1/v1/chat/completions", "//evil/v1/chat/completions", "v1", ""]:
     found = errors_of(text([line(1), line(2, url=url)]))
     assert [at for _, at, _ in found] == [2], (url, found)
-for method in ["", "PO ST", 7]:
+
+# The contract knows no method but POST.
+for method in ["GET", "DELETE", "PUT", "PATCH", "post", "", "PO ST", 7]:
     wrong = json.dumps({**line(2), "method": method}).encode()
     found = errors_of(good + wrong + b"\n")
-    assert [at for _, at, _ in found] == [2], (method, found)
+    assert found == [("invalid_field", 2, "method")], (method, found)
 
 # A file of a thousand errors still gives a list that can be read.
 found = errors_of(b"x\n" * 1000)

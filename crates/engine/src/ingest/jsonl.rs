@@ -12,8 +12,10 @@ use windrow_store::ingest::LineError;
 
 use super::Options;
 
+/// The one method of the batch API that others speak.
+const POST: &str = "POST";
 /// Methods a line may use.
-const METHODS: [&str; 5] = ["POST", "PUT", "PATCH", "GET", "DELETE"];
+const METHODS: [&str; 5] = [POST, "PUT", "PATCH", "GET", "DELETE"];
 /// Those of them that may come without a body.
 const METHODS_WITHOUT_BODY: [&str; 2] = ["GET", "DELETE"];
 /// Longest url of a line.
@@ -74,10 +76,10 @@ pub(crate) fn is_blank(raw: &[u8]) -> bool {
 
 /// Reads one line.
 pub(crate) fn read<'a>(raw: &'a [u8], options: &Options) -> Result<Request<'a>, Fault> {
-    let text = std::str::from_utf8(raw).map_err(|error| Fault {
-        code: "invalid_utf8",
-        message: format!("The line is not UTF-8: byte {} is wrong.", error.valid_up_to() + 1),
-        param: None,
+    let text = std::str::from_utf8(raw).map_err(|error| {
+        // JSON is UTF-8, and clients know no other word for it.
+        let byte = error.valid_up_to() + 1;
+        Fault::json(format!("The line is not valid JSON: it is not UTF-8, byte {byte} is wrong."))
     })?;
     let fields: Fields<'a> = serde_json::from_str(text).map_err(|error| not_json(&error))?;
     if is_deeper_than(raw, options.json_depth_max) {
@@ -202,10 +204,7 @@ impl<'a> Fields<'a> {
         let custom_id = self.custom_id.text("custom_id")?;
         judge_custom_id(&custom_id, options.custom_id_bytes_max)?;
         let method = self.method.text("method")?;
-        if !METHODS.contains(&&*method) {
-            let known = METHODS.join(", ");
-            return Err(Fault::field("method", format!("`method` must be one of {known}.")));
-        }
+        judge_method(&method, options.only_post)?;
         let url = self.url.text("url")?;
         judge_url(&url)?;
         match self.body {
@@ -230,6 +229,17 @@ impl<'a> Fields<'a> {
         };
         Ok(Request { custom_id, url, model })
     }
+}
+
+fn judge_method(method: &str, only_post: bool) -> Result<(), Fault> {
+    if only_post && method != POST {
+        return Err(Fault::field("method", format!("`method` must be {POST}.")));
+    }
+    if !METHODS.contains(&method) {
+        let known = METHODS.join(", ");
+        return Err(Fault::field("method", format!("`method` must be one of {known}.")));
+    }
+    Ok(())
 }
 
 fn judge_custom_id(id: &str, bytes_max: usize) -> Result<(), Fault> {
@@ -459,6 +469,17 @@ mod tests {
     }
 
     #[test]
+    fn where_only_post_may_be_asked_other_methods_are_refused() {
+        let options = Options { only_post: true, ..Options::default() };
+        assert!(read(GOOD.as_bytes(), &options).is_ok());
+        for other in ["GET", "DELETE", "PUT", "post", ""] {
+            let line = GOOD.replace("POST", other);
+            let fault = read(line.as_bytes(), &options).unwrap_err();
+            assert_eq!((fault.code, fault.param), ("invalid_field", Some("method")), "{other}");
+        }
+    }
+
+    #[test]
     fn every_bad_line_is_named() {
         let long_id = format!("\"{}\"", "i".repeat(513));
         let long_name = format!("\"{}\"", "m".repeat(257));
@@ -510,7 +531,11 @@ mod tests {
             assert_eq!(judge(&line), Err((*code, *param)), "{line}");
         }
         let bad = read(b"{\"custom_id\":\"\xff\"}", &Options::default()).unwrap_err();
-        assert_eq!((bad.code, bad.message.contains("byte 15")), ("invalid_utf8", true), "{bad:?}");
+        assert_eq!(
+            (bad.code, bad.message.contains("byte 15")),
+            ("invalid_json_line", true),
+            "{bad:?}"
+        );
     }
 
     #[test]

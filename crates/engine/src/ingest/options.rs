@@ -36,6 +36,8 @@ pub struct Options {
     pub duplicates_bytes_max: usize,
     /// Deepest nesting of a line. Common JSON readers stop at 127.
     pub json_depth_max: usize,
+    /// Whether lines may ask with POST alone, as in the batch API that others speak.
+    pub only_post: bool,
     /// Most tries of a store call that says it may succeed later.
     pub store_attempts_max: u32,
     /// Longest wait before the second try; doubles with each further one.
@@ -60,6 +62,7 @@ impl Default for Options {
             custom_id_bytes_max: 512,
             duplicates_bytes_max: 16 << 20,
             json_depth_max: 100,
+            only_post: false,
             store_attempts_max: 6,
             store_backoff_ms_min: 50,
             store_backoff_ms_max: 5_000,
