@@ -8,6 +8,7 @@
 mod claim;
 pub mod clock;
 mod daemon;
+pub mod deliver;
 pub mod execute;
 pub mod export;
 pub mod finalise;

@@ -94,7 +94,11 @@ fn failure(class: Class, code: &str, message: String) -> Failure {
 }
 
 /// Why there was no connection.
-fn unconnected(origin: &str, https: bool, error: &reqwest::Error) -> (&'static str, String) {
+pub(crate) fn unconnected(
+    origin: &str,
+    https: bool,
+    error: &reqwest::Error,
+) -> (&'static str, String) {
     let is = |kinds: &[io::ErrorKind]| causes(error).any(|kind| kinds.contains(&kind));
     let code = if error.is_timeout() {
         "connect_timeout"
@@ -116,7 +120,7 @@ fn causes(error: &reqwest::Error) -> impl Iterator<Item = io::ErrorKind> {
 }
 
 /// What the first of all causes says. Those above it would repeat the URL, which may hold a secret.
-fn cause(error: &reqwest::Error) -> String {
+pub(crate) fn cause(error: &reqwest::Error) -> String {
     let first = chain(error).last().map_or_else(String::new, ToString::to_string);
     clean(&first).trim_end_matches('.').to_owned()
 }
@@ -209,6 +213,12 @@ fn is_json(headers: &HeaderMap) -> bool {
 fn is_valid_json(body: &[u8]) -> bool {
     // The parser does not look into strings that nobody reads.
     std::str::from_utf8(body).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
+}
+
+/// What somebody says about its refusal, in one of the usual shapes; short and clean.
+pub(crate) fn explain(body: &Bytes) -> Option<String> {
+    let text = explanation(body).map(|text| shorten(&clean(&text)));
+    text.filter(|text| !text.is_empty())
 }
 
 /// What an upstream says about its refusal, in one of the usual shapes.

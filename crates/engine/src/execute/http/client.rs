@@ -17,7 +17,7 @@ const CLIENTS_MAX: u32 = 16;
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// The clients of an upstream; requests take turns among them.
-pub(super) fn build(upstream: &Upstream, https: bool) -> Result<Vec<Client>, Error> {
+pub(crate) fn build(upstream: &Upstream, https: bool) -> Result<Vec<Client>, Error> {
     let shares = match upstream.http {
         Http::Http1 => false,
         Http::Http2 => true,

@@ -4,16 +4,16 @@
 //! time and in bytes; redirects are not followed and no proxy is taken from the environment.
 //! Absent on purpose: retries and pacing. One call is one try; the worker decides about the next.
 
-mod classify;
-mod client;
+pub(crate) mod classify;
+pub(crate) mod client;
 mod config;
 mod error;
 mod key;
 mod path;
 mod request;
-mod retry_after;
+pub(crate) mod retry_after;
 mod route;
-mod timeout;
+pub(crate) mod timeout;
 mod variant;
 
 use std::collections::HashMap;

@@ -14,7 +14,7 @@ const RETRY_AFTER_MS: &str = "retry-after-ms";
 const DATES: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
 
 /// The wait that an answer asks for.
-pub(super) fn read(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+pub(crate) fn read(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
     if let Some(ms) = text(RETRY_AFTER_MS).and_then(amount) {
         return Some(duration(ms / 1000.0));

@@ -17,15 +17,15 @@ const BODY_BYTES_AHEAD: u64 = 64 * 1024;
 
 /// How long, and how much.
 #[derive(Clone, Debug)]
-pub(super) struct Bounds {
-    pub(super) first_byte: Duration,
-    pub(super) idle: Duration,
-    pub(super) total: Duration,
-    pub(super) body_bytes: u64,
+pub(crate) struct Bounds {
+    pub(crate) first_byte: Duration,
+    pub(crate) idle: Duration,
+    pub(crate) total: Duration,
+    pub(crate) body_bytes: u64,
 }
 
 impl Bounds {
-    pub(super) fn new(upstream: &Upstream) -> Self {
+    pub(crate) fn new(upstream: &Upstream) -> Self {
         Self {
             first_byte: Duration::from_millis(upstream.first_byte_ms_max),
             idle: Duration::from_millis(upstream.idle_ms_max),
@@ -37,7 +37,7 @@ impl Bounds {
 
 /// Why there is no answer, or no whole one.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(crate) enum Trouble {
     /// There was no connection, or it ended before the head came.
     Send(reqwest::Error),
     /// No head in time.
@@ -54,14 +54,14 @@ pub(super) enum Trouble {
 
 /// The head of an answer, and its body as far as it came.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: StatusCode,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Result<Bytes, Trouble>,
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Result<Bytes, Trouble>,
 }
 
 /// Sends a request and reads its answer.
-pub(super) async fn exchange(
+pub(crate) async fn exchange(
     client: &Client,
     request: Request,
     bounds: &Bounds,
