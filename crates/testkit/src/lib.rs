@@ -12,6 +12,7 @@
     reason = "the bench measures real time and runs its own tasks; no code under test lives here"
 )]
 
+pub mod broker;
 mod failure;
 pub mod pgbouncer;
 pub mod postgres;

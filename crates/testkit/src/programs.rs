@@ -33,7 +33,7 @@ fn postgres_folder_at(folder: &Path) -> Option<PathBuf> {
     real.join("postgres").is_file().then(|| real.to_path_buf())
 }
 
-fn path_folders() -> Vec<PathBuf> {
+pub(crate) fn path_folders() -> Vec<PathBuf> {
     env::var_os("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default()
 }
 
