@@ -80,18 +80,8 @@ pub(crate) async fn batch(store: &dyn Store, file: FileId) -> Result<BatchId> {
 pub(crate) fn new_batch(id: BatchId, file: FileId) -> NewBatch {
     NewBatch {
         id,
-        file,
-        owner: owner(),
-        endpoint: "/v1/chat/completions".to_owned(),
         window_secs: Some(86_400),
-        priority: 0,
-        job_type: None,
-        source_address: None,
-        metadata: Default::default(),
-        idempotency_key: None,
-        output_secs: None,
-        open_max: None,
-        errors: Vec::new(),
+        ..NewBatch::over(file, owner(), "/v1/chat/completions")
     }
 }
 

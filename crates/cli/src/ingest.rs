@@ -87,19 +87,9 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
 /// A batch over the whole file.
 fn over(file: &File) -> NewBatch {
     NewBatch {
-        id: BatchId::new(),
-        file: file.id,
-        owner: file.owner.clone(),
-        endpoint: "/".to_owned(),
-        window_secs: None,
-        priority: 0,
         job_type: Some("ingest".to_owned()),
-        source_address: None,
         metadata: [("path".to_owned(), file.name.clone())].into(),
-        idempotency_key: None,
-        output_secs: None,
-        open_max: None,
-        errors: Vec::new(),
+        ..NewBatch::over(file.id, file.owner.clone(), "/")
     }
 }
 

@@ -62,21 +62,7 @@ async fn a_valid_file_reads_back_exactly_and_can_be_claimed() {
     assert!(done.file.chunks > 10);
     assert_eq!(read(&store, &done).await, text.as_bytes());
 
-    let batch = NewBatch {
-        id: Default::default(),
-        file: done.file.id,
-        owner: owner(),
-        endpoint: "/v1/x".to_owned(),
-        window_secs: None,
-        priority: 0,
-        job_type: None,
-        source_address: None,
-        metadata: Default::default(),
-        idempotency_key: None,
-        output_secs: None,
-        open_max: None,
-        errors: Vec::new(),
-    };
+    let batch = NewBatch::over(done.file.id, owner(), "/v1/x");
     let batch = store.create_batch(batch).await.unwrap();
     let lanes = store.lanes(&Scope::All, batch.id).await.unwrap();
     let lanes: Vec<_> = lanes.iter().map(|l| (l.target.as_str(), l.counts.total)).collect();

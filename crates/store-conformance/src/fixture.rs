@@ -3,7 +3,6 @@
 //! Holds throughout: nothing here sleeps, reads a clock or rolls dice of its own; time is the
 //! world's, and randomness is a [`Dice`] with a seed that the case names.
 
-use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::fmt::Debug;
 use std::time::Duration;
@@ -276,21 +275,7 @@ pub(crate) fn line_error(line: u64) -> LineError {
 
 /// A plain batch over a file.
 pub(crate) fn run_over(file: FileId, owner_name: &str) -> NewBatch {
-    NewBatch {
-        id: BatchId::new(),
-        file,
-        owner: owner(owner_name),
-        endpoint: "/v1/do".to_owned(),
-        window_secs: None,
-        priority: 0,
-        job_type: None,
-        source_address: None,
-        metadata: BTreeMap::new(),
-        idempotency_key: None,
-        output_secs: None,
-        open_max: None,
-        errors: Vec::new(),
-    }
+    NewBatch::over(file, owner(owner_name), "/v1/do")
 }
 
 /// A batch of so many lines for [`MODEL`].

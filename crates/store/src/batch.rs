@@ -55,6 +55,25 @@ pub struct NewBatch {
 }
 
 impl NewBatch {
+    /// A plain run over a file, with a new id: it never expires, has no key and no words of its own.
+    pub fn over(file: FileId, owner: Owner, endpoint: impl Into<String>) -> Self {
+        Self {
+            id: BatchId::new(),
+            file,
+            owner,
+            endpoint: endpoint.into(),
+            window_secs: None,
+            priority: 0,
+            job_type: None,
+            source_address: None,
+            metadata: BTreeMap::new(),
+            idempotency_key: None,
+            output_secs: None,
+            open_max: None,
+            errors: Vec::new(),
+        }
+    }
+
     /// `Invalid` when its outputs would live for no time, or for ever.
     pub fn check(&self, verb: &'static str) -> Result<()> {
         match self.output_secs {

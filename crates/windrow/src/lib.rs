@@ -45,19 +45,8 @@
 //!
 //! // A batch over it costs the same for two lines as for two million.
 //! let batch = NewBatch {
-//!     id: BatchId::new(),
-//!     file: ingested.file.id,
-//!     owner: owner.clone(),
-//!     endpoint: "/v1/shout".to_owned(),
 //!     window_secs: Some(3600),
-//!     priority: 0,
-//!     job_type: None,
-//!     source_address: None,
-//!     metadata: Default::default(),
-//!     idempotency_key: None,
-//!     output_secs: None,
-//!     open_max: None,
-//!     errors: Vec::new(),
+//!     ..NewBatch::over(ingested.file.id, owner.clone(), "/v1/shout")
 //! };
 //! let batch = store.create_batch(batch).await?;
 //!

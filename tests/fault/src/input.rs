@@ -50,20 +50,6 @@ pub async fn batch(store: &dyn Store, id: BatchId, lines: u64) {
     let taken = ingest(store, text.as_bytes(), file, IngestOptions::default()).await;
     let taken = taken.expect("the file is taken in");
     assert!(taken.errors.is_empty(), "{:?}", taken.errors);
-    let batch = NewBatch {
-        id,
-        file: taken.file.id,
-        owner,
-        endpoint: ENDPOINT.to_owned(),
-        window_secs: None,
-        priority: 0,
-        job_type: None,
-        source_address: None,
-        metadata: Default::default(),
-        idempotency_key: None,
-        output_secs: None,
-        open_max: None,
-        errors: Vec::new(),
-    };
+    let batch = NewBatch { id, ..NewBatch::over(taken.file.id, owner, ENDPOINT) };
     store.create_batch(batch).await.expect("the batch is made");
 }

@@ -111,19 +111,8 @@ async fn batch(context: &Context, store: &dyn Store, lines: u64) -> anyhow::Resu
         bail!("the demo's own file does not validate: {}", error.message);
     }
     let batch = NewBatch {
-        id: BatchId::new(),
-        file: done.file.id,
-        owner,
-        endpoint: input::ENDPOINT.to_owned(),
-        window_secs: None,
-        priority: 0,
         job_type: Some("demo".to_owned()),
-        source_address: None,
-        metadata: Default::default(),
-        idempotency_key: None,
-        output_secs: None,
-        open_max: None,
-        errors: Vec::new(),
+        ..NewBatch::over(done.file.id, owner, input::ENDPOINT)
     };
     Ok(store.create_batch(batch).await?)
 }

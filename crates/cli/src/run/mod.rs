@@ -248,20 +248,13 @@ impl Run<'_> {
             ("path", self.input.path.display().to_string()),
             ("to", self.args.to.to_string()),
         ];
+        let (owner, endpoint) = (self.context.config.owner.clone(), self.input.endpoint().await);
         let new = NewBatch {
             id,
-            file: done.file.id,
-            owner: self.context.config.owner.clone(),
-            endpoint: self.input.endpoint().await,
             window_secs: self.args.window.map(|window| window.as_secs()),
-            priority: 0,
             job_type: Some("run".to_owned()),
-            source_address: None,
             metadata: metadata.map(|(key, value)| (key.to_owned(), value)).into(),
-            idempotency_key: None,
-            output_secs: None,
-            open_max: None,
-            errors: Vec::new(),
+            ..NewBatch::over(done.file.id, owner, endpoint)
         };
         match self.store.create_batch(new).await {
             // The same command, started twice: whoever came first made the batch for both.

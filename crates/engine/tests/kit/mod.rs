@@ -45,21 +45,7 @@ pub(crate) async fn batch_within(
         expires_at: None,
     };
     let done = ingest(store, text.as_bytes(), file, ingest::Options::default()).await.unwrap();
-    let new = NewBatch {
-        id: BatchId::new(),
-        file: done.file.id,
-        owner,
-        endpoint: "/v1/x".to_owned(),
-        window_secs,
-        priority: 0,
-        job_type: None,
-        source_address: None,
-        metadata: Default::default(),
-        idempotency_key: None,
-        output_secs: None,
-        open_max: None,
-        errors: Vec::new(),
-    };
+    let new = NewBatch { window_secs, ..NewBatch::over(done.file.id, owner, "/v1/x") };
     store.create_batch(new).await.unwrap().id
 }
 

@@ -53,21 +53,7 @@ impl World {
         let small = windrow_engine::ingest::Options { chunk_bytes_max: 5000, ..Default::default() };
         let done = ingest(&*self.store, text.as_bytes(), file, small).await.unwrap();
         assert_eq!(done.errors, []);
-        let batch = NewBatch {
-            id: BatchId::new(),
-            file: done.file.id,
-            owner,
-            endpoint: "/v1/x".to_owned(),
-            window_secs,
-            priority: 0,
-            job_type: None,
-            source_address: None,
-            metadata: Default::default(),
-            idempotency_key: None,
-            output_secs: None,
-            open_max: None,
-            errors: Vec::new(),
-        };
+        let batch = NewBatch { window_secs, ..NewBatch::over(done.file.id, owner, "/v1/x") };
         self.store.create_batch(batch).await.unwrap().id
     }
 

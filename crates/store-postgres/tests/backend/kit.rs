@@ -1,6 +1,5 @@
 //! The words these tests are written in: databases, lines, workers, and waiting for a state.
 
-use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::ops::Deref;
 use std::time::Duration;
@@ -142,21 +141,7 @@ pub(crate) async fn file(store: &PostgresStore, lines: u64) -> FileId {
 }
 
 pub(crate) fn new_batch(file: FileId) -> NewBatch {
-    NewBatch {
-        id: BatchId::new(),
-        file,
-        owner: owner(),
-        endpoint: "/v1/do".to_owned(),
-        window_secs: Some(86_400),
-        priority: 0,
-        job_type: None,
-        source_address: None,
-        metadata: BTreeMap::new(),
-        idempotency_key: None,
-        output_secs: None,
-        open_max: None,
-        errors: Vec::new(),
-    }
+    NewBatch { window_secs: Some(86_400), ..NewBatch::over(file, owner(), "/v1/do") }
 }
 
 pub(crate) async fn batch(store: &PostgresStore, file: FileId) -> BatchId {

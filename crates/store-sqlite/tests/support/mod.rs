@@ -1,10 +1,8 @@
 //! A small world: a file with lines, and a batch over it.
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
 use windrow_domain::attempt::Status;
-use windrow_domain::{BatchId, FileId, LeaseId, Owner, Target};
+use windrow_domain::{FileId, LeaseId, Owner, Target};
 use windrow_store::batch::{Batch, NewBatch};
 use windrow_store::claim::{Request, Tranche};
 use windrow_store::ingest::{Chunk, NewFile, NewLane, NewLine, Verdict};
@@ -37,21 +35,7 @@ pub(crate) async fn sealed_file(store: &SqliteStore, lines: u64) -> FileId {
 }
 
 pub(crate) fn new_batch(file: FileId) -> NewBatch {
-    NewBatch {
-        id: BatchId::new(),
-        file,
-        owner: owner(),
-        endpoint: "/v1/echo".to_owned(),
-        window_secs: None,
-        priority: 0,
-        job_type: None,
-        source_address: None,
-        metadata: BTreeMap::new(),
-        idempotency_key: None,
-        output_secs: None,
-        open_max: None,
-        errors: Vec::new(),
-    }
+    NewBatch::over(file, owner(), "/v1/echo")
 }
 
 pub(crate) async fn batch_of(store: &SqliteStore, lines: u64) -> Batch {

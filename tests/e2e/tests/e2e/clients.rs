@@ -67,21 +67,8 @@ async fn short_lived(server: &Server, lines: u64) -> BatchId {
     let store = server.ground().store();
     let taken = ingest(store, text.as_bytes(), file, IngestOptions::default()).await.unwrap();
     let id = BatchId::new();
-    let batch = NewBatch {
-        id,
-        file: taken.file.id,
-        owner,
-        endpoint: "/v1/x".to_owned(),
-        window_secs: Some(2),
-        priority: 0,
-        job_type: None,
-        source_address: None,
-        metadata: Default::default(),
-        idempotency_key: None,
-        output_secs: None,
-        open_max: None,
-        errors: Vec::new(),
-    };
+    let batch =
+        NewBatch { id, window_secs: Some(2), ..NewBatch::over(taken.file.id, owner, "/v1/x") };
     store.create_batch(batch).await.unwrap();
     id
 }
