@@ -13,7 +13,7 @@ use windrow_store::{Scope, Store};
 use crate::bed::Bed;
 use crate::load::{self, CONNECTIONS, TRANCHE, Until, audit, drain};
 use crate::postgres::PostgresBed;
-use crate::report::{Bar, Figure};
+use crate::report::{Bar, Figure, LINES};
 
 /// No machine drains faster than this, as far as the amount of work to prepare goes.
 const LINES_A_SECOND_MAX: u64 = 400_000;
@@ -181,7 +181,7 @@ pub(crate) async fn draining(bed: &dyn Bed, size: Size) -> Result<Figure> {
         audit(&*store, batch).await?;
         those.push(bed.plain_results(size.drained).await?);
     }
-    Ok(Figure::speed("drain / plain insert", bed.name(), &mut these, &mut those, 0.5))
+    Ok(Figure::speed("drain / plain insert", bed.name(), LINES, &mut these, &mut those, 0.5))
 }
 
 /// Ingest of a JSONL file against the plain way in for the same rows.
@@ -203,7 +203,7 @@ pub(crate) async fn ingesting(bed: &dyn Bed, size: Size) -> Result<Figure> {
         those.push(bed.plain_lines(&texts).await?);
     }
     let name = if bed.name() == "postgres" { "ingest / COPY" } else { "ingest / plain insert" };
-    Ok(Figure::speed(name, bed.name(), &mut these, &mut those, 0.5))
+    Ok(Figure::speed(name, bed.name(), LINES, &mut these, &mut those, 0.5))
 }
 
 /// Takes a JSONL file in; gives its number of lines.
@@ -243,7 +243,7 @@ pub(crate) async fn snapshot(bed: &PostgresBed, size: Size) -> Result<Figure> {
         session.batch_execute("ROLLBACK").await?;
     }
     let [mut these, mut those] = speeds;
-    Ok(Figure::speed("drain, snapshot held / not", bed.name(), &mut these, &mut those, 0.9))
+    Ok(Figure::speed("drain, snapshot held / not", bed.name(), LINES, &mut these, &mut those, 0.9))
 }
 
 /// Peak memory of a process that ingests a large file, in MiB against its bar.

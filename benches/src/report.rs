@@ -14,6 +14,9 @@ pub(crate) enum Bar {
     AtLeast(f64),
 }
 
+/// The unit of most speeds.
+pub(crate) const LINES: &str = "lines/s";
+
 /// One ratio of two things measured in the same run.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Figure {
@@ -52,10 +55,11 @@ impl Figure {
         }
     }
 
-    /// A speed against another, from interleaved rounds: the ratio of their medians.
+    /// A speed in that unit against another, from interleaved rounds: the ratio of their medians.
     pub(crate) fn speed(
         name: &'static str,
         store: &'static str,
+        unit: &str,
         these: &mut [f64],
         those: &mut [f64],
         at_least: f64,
@@ -66,8 +70,8 @@ impl Figure {
         Self {
             name,
             store,
-            this: format!("{this:.0} lines/s"),
-            that: format!("{that:.0} lines/s"),
+            this: format!("{this:.0} {unit}"),
+            that: format!("{that:.0} {unit}"),
             ratio: this / that,
             bar: Bar::AtLeast(at_least),
             samples: these.len(),

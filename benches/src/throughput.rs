@@ -12,7 +12,7 @@ use crate::bed::Bed;
 use crate::figures::Size;
 use crate::load;
 use crate::postgres::PostgresBed;
-use crate::report::Figure;
+use crate::report::{Figure, LINES};
 use crate::upstream::Upstream;
 use crate::windrow::{CONCURRENCY, Job, Windrow};
 
@@ -40,7 +40,8 @@ pub(crate) async fn run(
         these.push(timed(windrow, &upstream, file.path(), lines, database)?);
     }
     let store = if postgres.is_some() { "postgres" } else { "sqlite" };
-    let mut figure = Figure::speed("run / bare HTTP loop", store, &mut these, &mut those, 0.6);
+    let mut figure =
+        Figure::speed("run / bare HTTP loop", store, LINES, &mut these, &mut those, 0.6);
     let list = |speeds: &[f64]| {
         let words: Vec<String> = speeds.iter().map(|speed| format!("{speed:.0}")).collect();
         words.join(", ")

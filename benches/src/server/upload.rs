@@ -32,10 +32,8 @@ pub(crate) async fn upload(windrow: &Windrow, size: Size) -> Result<[Figure; 2]>
         these.push(speed(started));
         peak = peak.max(server.peak_mib()?);
     }
-    let mut upload =
-        Figure::speed("upload / windrow ingest", "sqlite", &mut these, &mut those, 0.5);
-    upload.this = upload.this.replace("lines/s", "MB/s");
-    upload.that = upload.that.replace("lines/s", "MB/s");
+    let name = "upload / windrow ingest";
+    let upload = Figure::speed(name, "sqlite", "MB/s", &mut these, &mut those, 0.5);
     let memory = Figure {
         name: "upload peak memory, MiB / 150",
         store: "sqlite",
