@@ -81,6 +81,7 @@ pub struct Inner {
     pub(crate) clock: Clock,
     pub(crate) metrics: Metrics,
     pub(crate) guard: Guard,
+    pub(crate) models: openai::Models,
     pub(crate) uploads: Arc<Semaphore>,
 }
 
@@ -99,6 +100,7 @@ impl App {
         let Parts { ingest, options, clock, metrics, .. } = parts;
         Self(Arc::new(Inner {
             guard: Guard::new(&options),
+            models: openai::Models::default(),
             uploads: Arc::new(Semaphore::new(options.uploads_max)),
             store,
             storage,

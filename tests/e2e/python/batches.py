@@ -18,6 +18,7 @@ batch = create(openai, content, metadata=metadata)
 assert batch.id.startswith("batch_") and batch.object == "batch", batch
 assert (batch.status, batch.endpoint, batch.completion_window) == ("validating", ENDPOINT, "24h")
 assert batch.metadata == metadata and batch.errors is None, batch
+assert batch.model == "m", batch
 assert batch.expires_at == batch.created_at + 24 * 3600, batch
 assert batch.output_file_id is None and batch.completed_at is None, batch
 
@@ -79,6 +80,10 @@ assert ids(lines_of(openai, batch.output_file_id)) == ["r-1"], batch
 missing = lines_of(openai, batch.error_file_id)
 assert ids(missing) == ["r-2"] and missing[0]["response"]["status_code"] == 404, missing
 
+# A model is told where every line names the same one.
+batch = ended(openai, create(openai, [line(1), line(2, model="n")]), "completed")
+assert batch.model is None, batch
+
 # The same key makes the same batch, and another batch is refused.
 file = upload(openai, [line(1)])
 again = {"Idempotency-Key": "once"}
@@ -95,7 +100,8 @@ assert openai.batches.create(**terms).completion_window == "48h"
 
 # Lists go page by page to the end, newest first.
 made = [first.id for first in openai.batches.list(limit=100)]
-assert len(made) == len(set(made)) == 5, made
+assert len(made) == len(set(made)) == 6, made
+assert sum(found.model == "m" for found in openai.batches.list(limit=100)) == 5
 made = [openai.batches.create(**terms).id for _ in range(8)][::-1] + made
 assert [found.id for found in openai.batches.list(limit=3)] == made
 assert [found.id for found in openai.batches.list()] == made

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::Deserialize;
 use utoipa::openapi::schema::SchemaType;
 use utoipa::openapi::{ObjectBuilder, Schema, Type};
@@ -28,6 +29,8 @@ use crate::intake::ExpiresAfter;
 
 const LIMIT_MAX: u32 = 100;
 const LIMIT_USUAL: u32 = 20;
+/// Batches of a page that are looked at at the same time.
+const LOOKS_MAX: usize = 4;
 /// What OpenAI allows of metadata.
 const METADATA_PAIRS_MAX: usize = 16;
 const METADATA_KEY_CHARS_MAX: usize = 64;
@@ -134,12 +137,12 @@ pub(crate) async fn create(
     })?;
     if batch.id != new_id {
         // A repeat made nothing: it sees the batch as it is by now.
-        return Ok(axum::Json(batch.into()));
+        return Ok(axum::Json(BatchObject::of(&app, batch).await?));
     }
     note(&app, &caller, batch.id, Action::Create).await;
     app.wake();
     tracing::info!(batch.id = %batch.id, file.id = %id, owner = %caller.owner, "batch created");
-    Ok(axum::Json(BatchObject::from(batch).validating()))
+    Ok(axum::Json(BatchObject::of(&app, batch).await?.validating()))
 }
 
 /// Retrieves a batch
@@ -153,7 +156,7 @@ pub(crate) async fn retrieve(
     Path(id): Path<String>,
 ) -> Result<axum::Json<BatchObject>> {
     let batch = app.store.batch(&caller.scope(), ids::read_batch(&id)?).await;
-    Ok(axum::Json(found(batch, &id)?.into()))
+    Ok(axum::Json(BatchObject::of(&app, found(batch, &id)?).await?))
 }
 
 /// Cancels a batch
@@ -175,7 +178,7 @@ pub(crate) async fn cancel(
         // One with nothing leased is done already, and waits to be closed.
         app.wake();
     }
-    Ok(axum::Json(found(cancelled, &id)?.into()))
+    Ok(axum::Json(BatchObject::of(&app, found(cancelled, &id)?).await?))
 }
 
 /// Lists batches
@@ -198,7 +201,8 @@ pub(crate) async fn list(
     };
     let found = app.store.batches(&caller.own(), page).await;
     let found = found.map_err(|error| super::behind(error, after, ids::no_batch))?;
-    let data = found.rows.into_iter().map(BatchObject::from).collect();
+    let shown = found.rows.into_iter().map(|batch| BatchObject::of(&app, batch));
+    let data: Vec<_> = stream::iter(shown).buffered(LOOKS_MAX).try_collect().await?;
     Ok(axum::Json(List::new(data, found.next.is_some(), |batch: &BatchObject| batch.id.clone())))
 }
 

@@ -5,6 +5,7 @@ mod content;
 mod files;
 pub(crate) mod ids;
 mod list;
+mod model;
 pub(crate) mod object;
 mod upload;
 pub(crate) mod validate;
@@ -12,6 +13,8 @@ pub(crate) mod validate;
 use axum::extract::DefaultBodyLimit;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+
+pub(crate) use model::Models;
 
 use crate::app::App;
 use crate::error::{Error, Result};

@@ -13,6 +13,8 @@ use windrow_store::ingest::{File, FileState, LineError};
 
 use super::ids;
 use super::list::ListTag;
+use crate::app::App;
+use crate::error::Result;
 
 /// An uploaded file, or an output.
 #[derive(Debug, Serialize, ToSchema)]
@@ -109,6 +111,7 @@ pub(crate) struct BatchObject {
     object: BatchTag,
     #[schema(example = "/v1/chat/completions")]
     endpoint: String,
+    /// What every line names, when it is the same.
     #[schema(required)]
     model: Option<String>,
     /// Why it failed before it began.
@@ -242,15 +245,21 @@ impl From<Usage> for Tokens {
     }
 }
 
-impl From<Batch> for BatchObject {
-    fn from(batch: Batch) -> Self {
+impl BatchObject {
+    /// A batch as the caller sees it.
+    pub(crate) async fn of(app: &App, batch: Batch) -> Result<Self> {
+        let model = app.models.of(&*app.store, &batch).await?;
+        Ok(Self::new(batch, model))
+    }
+
+    fn new(batch: Batch, model: Option<String>) -> Self {
         let closed = |state: State| (batch.state == state).then_some(batch.closed_at).flatten();
         let (secs, failed) = (Timestamp::as_second, closed(State::Failed));
         let outputs = Outputs::of(&batch);
         Self {
             id: ids::batch(batch.id),
             object: BatchTag::Batch,
-            model: None,
+            model,
             input_file_id: ids::file(batch.file),
             completion_window: window(&batch),
             status: status(batch.state),
@@ -275,9 +284,7 @@ impl From<Batch> for BatchObject {
             endpoint: batch.endpoint,
         }
     }
-}
 
-impl BatchObject {
     /// The answer to a creation: whatever is known already, it begins by validating.
     pub(crate) fn validating(mut self) -> Self {
         self.status = BatchStatus::Validating;

@@ -1,0 +1,71 @@
+//! The model of a batch: the one that every line names, when it is the same one.
+//!
+//! Holds throughout: the lanes tell it, and no line is read; the lanes of a batch stay what they are,
+//! so that one that is asked for again and again is looked up once.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use windrow_domain::BatchId;
+use windrow_store::batch::Batch;
+use windrow_store::{Kind, Scope, Store};
+
+use crate::error::Result;
+
+/// Batches whose model is remembered; beyond it all are forgotten, and found again.
+const KNOWN_MAX: usize = 10_000;
+
+/// What is known of them.
+#[derive(Debug, Default)]
+pub(crate) struct Models(Mutex<HashMap<BatchId, Option<String>>>);
+
+impl Models {
+    /// The model of a batch that the caller may see; none for several, or when lines name none.
+    pub(super) async fn of(&self, store: &dyn Store, batch: &Batch) -> Result<Option<String>> {
+        if let Some(known) = self.lock().get(&batch.id) {
+            return Ok(known.clone());
+        }
+        let lanes = match store.lanes(&Scope::Owner(batch.owner.clone()), batch.id).await {
+            Ok(lanes) => lanes,
+            // It went while it was looked at.
+            Err(error) if error.kind == Kind::Missing => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let targets: Vec<&str> = lanes.iter().map(|lane| lane.target.as_str()).collect();
+        let model = only_model(&targets, &batch.endpoint);
+        let mut known = self.lock();
+        if known.len() >= KNOWN_MAX {
+            known.clear();
+        }
+        known.insert(batch.id, model.clone());
+        Ok(model)
+    }
+
+    /// A panic while it was held left at worst an entry too many.
+    fn lock(&self) -> MutexGuard<'_, HashMap<BatchId, Option<String>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Lines without a model go by their url, which is no model.
+fn only_model(targets: &[&str], endpoint: &str) -> Option<String> {
+    let [target] = targets else { return None };
+    let path = target.split('?').next().unwrap_or_default();
+    (path != endpoint).then(|| (*target).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_is_told_when_it_is_the_only_one() {
+        let (chat, is) = ("/v1/chat/completions", |name: &str| Some(name.to_owned()));
+        assert_eq!(only_model(&["gpt-4o"], chat), is("gpt-4o"));
+        assert_eq!(only_model(&["/models/llama"], chat), is("/models/llama"));
+        assert_eq!(only_model(&["a", "b"], chat), None);
+        assert_eq!(only_model(&[], chat), None);
+        assert_eq!(only_model(&[chat], chat), None);
+        assert_eq!(only_model(&["/v1/x?a=b"], "/v1/x"), None);
+    }
+}
