@@ -17,7 +17,7 @@ use windrow_domain::message::{
 };
 use windrow_domain::{DeadLetterId, InstanceId, Owner, PartitionNo, Queue, Stream};
 
-use crate::call::CallResult;
+use crate::call::{CallResult, NewCall};
 use crate::event::{Append, Appended};
 use crate::inspect::Page;
 use crate::object::PutState;
@@ -298,6 +298,10 @@ pub struct Commit {
     pub events: Vec<Append>,
     /// What goes out because of it, in this order.
     pub messages: Vec<NewMessage>,
+    /// What objects are asked because of it, each as by [`crate::Calls::submit_call`]: a call that was
+    /// asked for before is left as it is, and counts as a retry; other arguments under its id are a
+    /// `Conflict`.
+    pub submits: Vec<NewCall>,
 }
 
 impl Commit {
@@ -314,6 +318,7 @@ impl Commit {
             states: Vec::new(),
             events: Vec::new(),
             messages: Vec::new(),
+            submits: Vec::new(),
         }
     }
 
@@ -327,6 +332,7 @@ impl Commit {
             ("dead", self.dead.len()),
             ("calls", self.calls.len()),
             ("states", self.states.len()),
+            ("submits", self.submits.len()),
         ];
         for (field, size) in sizes {
             error::within(verb, field, size.max(1) as u64, SEND_MAX as u64)?;
@@ -335,6 +341,7 @@ impl Commit {
         crate::event::check_appends(verb, &self.events)?;
         self.states.iter().try_for_each(|state| state.check(verb))?;
         self.calls.iter().try_for_each(|call| call.check(verb))?;
+        self.submits.iter().try_for_each(|call| call.check(verb))?;
         self.check_refs(verb)
     }
 
@@ -370,6 +377,8 @@ impl Commit {
 pub struct Committed {
     /// The messages it sent, in their order.
     pub sent: Vec<Sent>,
+    /// The messages of the calls it submitted that were not there before.
+    pub submitted: Vec<MessageRef>,
     /// The events it appended, in the order of the appends.
     pub appended: Vec<Appended>,
 }
