@@ -3,11 +3,13 @@
 //! A backend's `tests/conformance.rs` says `windrow_store_conformance::suite!(world = make_world);`
 //! and gets one named test for each case, grouped by stage. `make_world` is an async function that
 //! gives a [`World`]: a fresh, empty database and a clock that stands still until a case moves it.
+//! `plane_suite!` does the same, in a module of its own, for a backend that is also a
+//! [`Plane`](windrow_store::Plane).
 //!
 //! Holds throughout: no case waits for real time to pass or reads a clock, but for calls that are
 //! dropped half way; each case has its own world; after each case the database's deadlock counter
-//! is where it was. The list of cases at the end of this file is the only one: a case that is not
-//! in it is dead code, and the compiler says so.
+//! is where it was. The list of cases at the end of this file, and that of the message plane in
+//! `plane`, are the only ones: a case that is in neither is dead code, and the compiler says so.
 //! Absent on purpose: SQL, plans and figures, which are the backends' own tests and the bench.
 
 #![expect(clippy::unwrap_used, reason = "a case that cannot go on has failed, and says where")]
@@ -64,23 +66,24 @@ pub async fn run<W: World>(world: &W, case: impl AsyncFnOnce(&W)) {
     assert_eq!(world.deadlocks().await, before, "the case met a deadlock");
 }
 
-/// Makes the re-exports and the `suite!` macro from the one list of cases.
+/// Makes the re-exports and the macro of a suite from its one list of cases. The stages are modules
+/// beside the place that calls it.
 macro_rules! cases {
-    ($( $stage:ident { $( $case:ident, )* } )*) => {
+    ($suite:ident, $cases:ident; $( $stage:ident { $( $case:ident, )* } )*) => {
         /// Every case, by stage.
-        pub mod cases {
+        pub mod $cases {
             $(
                 #[doc = concat!("Cases of `", stringify!($stage), "`.")]
                 pub mod $stage {
-                    pub use crate::$stage::{ $( $case ),* };
+                    pub use super::super::$stage::{ $( $case ),* };
                 }
             )*
         }
 
         /// One test for each case: `suite!(world = make_world);` with an async function that gives
-        /// a fresh [`World`]. The crate that calls it needs `tokio` with its macros.
+        /// a fresh [`World`](crate::World). The crate that calls it needs `tokio` with its macros.
         #[macro_export]
-        macro_rules! suite {
+        macro_rules! $suite {
             (world = $world:path) => {
                 $(
                     mod $stage {
@@ -90,7 +93,7 @@ macro_rules! cases {
                             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                             async fn $case() {
                                 let world = $world().await;
-                                $crate::run(&world, $crate::cases::$stage::$case).await;
+                                $crate::run(&world, $crate::$cases::$stage::$case).await;
                             }
                         )*
                     }
@@ -100,7 +103,12 @@ macro_rules! cases {
     };
 }
 
-cases! {
+// Behind the macro, which it uses.
+mod plane;
+
+pub use plane::plane_cases;
+
+cases! { suite, cases;
     ingest {
         an_open_file_is_visible_to_nobody,
         opening_again_has_no_effect,

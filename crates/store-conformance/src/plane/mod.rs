@@ -1,0 +1,83 @@
+//! What the message plane means: partitions, messages, events, objects and calls.
+//!
+//! Holds throughout: as for the other suite. A backend that is a [`Plane`] says
+//! `mod plane { windrow_store_conformance::plane_suite!(world = crate::make_world); }`.
+//! Absent on purpose: what only one database can do, such as a transaction held open while others
+//! commit; and wakes, which are hints that may be missed.
+
+mod commit;
+mod fixture;
+mod message;
+mod partition;
+
+use windrow_store::Plane;
+
+use crate::World;
+
+/// A world whose backend runs messages, too.
+pub trait PlaneWorld: World<Store: Plane> {}
+
+impl<W: World<Store: Plane>> PlaneWorld for W {}
+
+cases! { plane_suite, plane_cases;
+    partition {
+        the_first_set_up_fixes_the_partitions,
+        another_service_or_number_of_partitions_is_a_conflict,
+        one_of_many_first_set_ups_wins,
+        nothing_is_sent_before_the_set_up,
+        only_free_partitions_are_taken,
+        epochs_rise_with_every_take,
+        a_released_partition_is_free,
+        only_its_owner_releases_a_partition,
+        a_dead_owners_partitions_are_taken_as_suspects,
+        suspects_stay_until_they_are_cleared,
+        a_forgotten_owners_partitions_are_taken,
+        a_tombstoned_instance_is_refused,
+        a_stranger_takes_nothing,
+        shares_cover_every_partition,
+        one_of_many_takes_a_partition,
+        a_set_up_out_of_bounds_is_invalid,
+    }
+    message {
+        messages_are_read_as_they_were_sent,
+        a_stream_is_read_in_its_order,
+        a_streams_partition_is_the_domains,
+        a_send_happens_whole_or_not_at_all,
+        queues_of_one_stream_are_independent,
+        owners_do_not_share_streams,
+        a_repeated_message_counts_once,
+        one_id_with_other_content_is_a_conflict,
+        a_repeat_within_one_send_counts_once,
+        a_repeat_after_it_is_done_counts_once,
+        only_deduped_messages_of_the_outbox_count_once,
+        a_message_that_waits_holds_up_its_own_stream_only,
+        a_read_tells_when_the_next_is_due,
+        one_stream_cannot_fill_a_read,
+        a_read_walks_round_all_streams,
+        held_streams_go_on_behind_their_position,
+        reading_writes_nothing,
+        a_lost_partition_is_reported,
+        a_read_keeps_to_the_partitions_asked_for,
+        a_message_out_of_bounds_is_invalid,
+        a_read_out_of_bounds_is_invalid,
+    }
+    commit {
+        what_is_done_is_gone,
+        an_old_epoch_commits_nothing,
+        a_tombstoned_instance_commits_nothing,
+        one_stale_fence_refuses_the_whole_commit,
+        a_message_that_ended_before_is_a_conflict,
+        a_conflict_leaves_nothing_of_a_commit,
+        effects_of_many_handlers_come_together,
+        what_a_commit_sends_is_read_in_order,
+        a_message_waits_for_all_its_consumers,
+        a_consumer_that_is_not_waited_for_is_a_conflict,
+        a_failed_message_waits_and_blocks_its_stream,
+        a_started_try_counts_once,
+        a_try_may_fail_without_counting,
+        a_failure_may_change_who_is_waited_for,
+        an_error_is_cut_and_kept,
+        a_commit_out_of_bounds_is_invalid,
+        a_commit_without_effects_does_nothing,
+    }
+}
