@@ -1,42 +1,24 @@
 //! Committing: fenced, whole or not at all, and counted.
 
 use bytes::Bytes;
-use windrow_domain::{Expected, Stream};
+use windrow_domain::Expected;
 use windrow_store::error::Kind;
-use windrow_store::event::{Append, NewEvent};
+use windrow_store::event::Append;
 use windrow_store::message::{
-    Commit, Committed, ERROR_BYTES_MAX, FailedTry, MessageRef, NewMessage, SEND_MAX, Started,
+    Commit, Committed, Done, ERROR_BYTES_MAX, FailedTry, MessageRef, NewMessage, SEND_MAX, Started,
 };
-use windrow_store::object::{ObjectKey, PutState, STATE_BYTES_MAX};
+use windrow_store::object::{PutState, STATE_BYTES_MAX};
 use windrow_store::partition::Fence;
-use windrow_store::{Events, Members, Messages, Objects, Partitions, Plane};
+use windrow_store::{Members, Messages, Objects, Partitions, Plane};
 
 use super::PlaneWorld;
 use super::fixture::*;
-
-fn key(name: &str) -> ObjectKey {
-    ObjectKey { owner: ada(), stream: stream(name) }
-}
-
-fn put(name: &str, state: &str) -> PutState {
-    PutState { key: key(name), state: Some(Bytes::copy_from_slice(state.as_bytes())) }
-}
-
-fn append(name: &str, expected: Expected, id: &str) -> Append {
-    let event = NewEvent {
-        id: id.to_owned(),
-        kind: "money.deposited".to_owned(),
-        payload: Bytes::from(id.to_owned()),
-        headers: Default::default(),
-    };
-    Append { owner: ada(), stream: stream(name), expected, events: vec![event] }
-}
 
 /// A commit with one effect of every kind beside ending a message.
 fn everything<S: Plane + Clone>(runner: &Runner<S>, ended: MessageRef) -> Commit {
     Commit {
         states: vec![put("wallet/1", "state")],
-        events: vec![append("wallet/1", Expected::Any, "e1")],
+        events: vec![append("wallet/1", Expected::Any, &["e1"])],
         messages: vec![outbox("news", "n1"), inbox("todo", "t1")],
         ..runner.ending(&[ended])
     }
@@ -45,14 +27,8 @@ fn everything<S: Plane + Clone>(runner: &Runner<S>, ended: MessageRef) -> Commit
 /// Nothing of [`everything`] is there, and these messages are all that waits.
 async fn assert_nothing(store: &impl Plane, left: &[&str]) {
     assert_eq!(store.states(&[key("wallet/1")]).await.unwrap(), [None]);
-    assert_eq!(version(store, &stream("wallet/1")).await, 0);
-    let query = windrow_store::message::MessagesQuery { limit: 1000, ..Default::default() };
-    let page = store.messages(&windrow_store::Scope::All, query).await.unwrap();
-    assert_eq!(sorted(ids(&page.rows)), sorted(left.iter().copied()));
-}
-
-async fn version(store: &impl Events, name: &Stream) -> u64 {
-    store.stream_version(&ada(), name).await.expect("a version is told")
+    assert_eq!(version(store, "wallet/1").await, 0);
+    assert_eq!(sorted(ids(&waiting(store).await)), sorted(left.iter().copied()));
 }
 
 /// What is done is read no more, and the rest of its stream stays in order.
@@ -134,22 +110,17 @@ pub async fn a_message_that_ended_before_is_a_conflict(world: &impl PlaneWorld) 
     assert_eq!(kind(store.commit(commit).await), Kind::Conflict, "a repeat is told apart");
     let never = MessageRef { position: at.position + 1000, ..at };
     for gone in [at, never] {
-        let dead = windrow_store::message::Dead {
-            at: gone,
-            id: windrow_domain::DeadLetterId::new(),
-            error: "no".to_owned(),
-        };
         for commit in [
             runner.ending(&[gone]),
             runner.ending(&[sent[1].at, gone]),
             Commit { failed: vec![failed(gone, "no", now(world))], ..runner.effects() },
             Commit { started: vec![Started { at: gone }], ..runner.effects() },
-            Commit { dead: vec![dead], ..runner.effects() },
+            Commit { dead: vec![dead(gone, "no")], ..runner.effects() },
         ] {
             assert_eq!(kind(store.commit(commit).await), Kind::Conflict);
         }
     }
-    assert_eq!(version(store, &stream("wallet/1")).await, 1, "once");
+    assert_eq!(version(store, "wallet/1").await, 1, "once");
     assert_eq!(sorted(ids(&runner.messages().await)), ["a-2", "n1", "t1"]);
     let untouched = runner.head("a").await;
     assert_eq!((untouched.attempts, untouched.started), (0, None));
@@ -165,7 +136,7 @@ pub async fn a_conflict_leaves_nothing_of_a_commit(world: &impl PlaneWorld) {
     let mut ended_twice = everything(&runner, sent[0].at);
     ended_twice.done.push(done(sent[2].at));
     let mut wrong_version = everything(&runner, sent[0].at);
-    wrong_version.events.push(append("ledger", Expected::Version(5), "e2"));
+    wrong_version.events.push(append("ledger", Expected::Version(5), &["e2"]));
     let mut known_id = everything(&runner, sent[0].at);
     known_id.messages.push(other);
     for commit in [ended_twice, wrong_version, known_id] {
@@ -195,7 +166,7 @@ pub async fn effects_of_many_handlers_come_together(world: &impl PlaneWorld) {
         }
         let name = message.stream.as_str();
         commit.states.push(put(name, &format!("after {}", message.id)));
-        commit.events.push(append(name, Expected::Version(0), &format!("{name}-event")));
+        commit.events.push(append(name, Expected::Version(0), &[&format!("{name}-event")]));
         commit.messages.push(outbox(name, &format!("{name}-out")));
     }
     let committed = store.commit(commit).await.unwrap();
@@ -205,7 +176,7 @@ pub async fn effects_of_many_handlers_come_together(world: &impl PlaneWorld) {
     let states = store.states(&keys).await.unwrap();
     for (message, state) in work.iter().zip(states) {
         assert_eq!(state, Some(Bytes::from(format!("after {}", message.id))));
-        assert_eq!(version(store, &message.stream).await, 1);
+        assert_eq!(version(store, message.stream.as_str()).await, 1);
     }
     let next = runner.messages().await;
     assert_eq!(next.len(), 30);
@@ -242,7 +213,7 @@ pub async fn a_message_waits_for_all_its_consumers(world: &impl PlaneWorld) {
     };
     let sent = send_all(store, vec![two("1"), two("2"), two("3")]).await;
     let by = |at: MessageRef, name: &str| Commit {
-        done: vec![windrow_store::message::Done { at, consumer: Some(name.to_owned()) }],
+        done: vec![Done { at, consumer: Some(name.to_owned()) }],
         ..runner.effects()
     };
     store.commit(by(sent[0].at, "projection")).await.unwrap();
@@ -269,7 +240,7 @@ pub async fn a_consumer_that_is_not_waited_for_is_a_conflict(world: &impl PlaneW
     let at = send(store, two).await;
     let plain = send(store, inbox("b", "2")).await;
     let by = |at: MessageRef, name: &str| Commit {
-        done: vec![windrow_store::message::Done { at, consumer: Some(name.to_owned()) }],
+        done: vec![Done { at, consumer: Some(name.to_owned()) }],
         messages: vec![inbox("never", "never")],
         ..runner.effects()
     };
@@ -358,7 +329,7 @@ pub async fn a_failure_may_change_who_is_waited_for(world: &impl PlaneWorld) {
     let fewer = FailedTry { waiting: vec!["b".to_owned()], ..failed(at, "no", now(world)) };
     runner.fail(fewer).await;
     assert_eq!(runner.head("a").await.waiting, ["b"]);
-    let last = windrow_store::message::Done { at, consumer: Some("b".to_owned()) };
+    let last = Done { at, consumer: Some("b".to_owned()) };
     store.commit(Commit { done: vec![last], ..runner.effects() }).await.unwrap();
     assert!(runner.messages().await.is_empty());
 }
@@ -389,7 +360,7 @@ pub async fn a_commit_out_of_bounds_is_invalid(world: &impl PlaneWorld) {
     let failing = failed(at, "no", now(world));
     let huge =
         PutState { key: key("wallet/1"), state: Some(Bytes::from(vec![0; STATE_BYTES_MAX + 1])) };
-    let no_events = Append { events: Vec::new(), ..append("wallet/1", Expected::Any, "e") };
+    let no_events = Append { events: Vec::new(), ..append("wallet/1", Expected::Any, &["e"]) };
     let many = (0..=SEND_MAX as u64).map(|no| MessageRef { position: no, ..at });
     for bad in [
         runner.ending(&[at, at]),

@@ -4,16 +4,19 @@
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use windrow_domain::{InstanceId, Owner, PartitionNo, Queue, Stream};
+use windrow_domain::{DeadLetterId, Expected, InstanceId, Owner, PartitionNo, Queue, Stream};
+use windrow_store::event::{Append, NewEvent};
 use windrow_store::member::NewMember;
 use windrow_store::message::{
-    Commit, Done, FailedTry, Headers, Message, MessageRef, NewMessage, Read, ReadFrom, Sent, Work,
+    Commit, Dead, Done, FailedTry, Headers, Message, MessageRef, MessagesQuery, NewMessage, Read,
+    ReadFrom, Sent, Work,
 };
+use windrow_store::object::{ObjectKey, PutState};
 use windrow_store::partition::{Fence, Setup, Taken};
-use windrow_store::{Members, Messages, Partitions, Plane, Result};
+use windrow_store::{Events, Members, Messages, Partitions, Plane, Result, Scope};
 
 use super::PlaneWorld;
-pub(crate) use crate::fixture::{Dice, kind, later, now, owner, pass, whole_text};
+pub(crate) use crate::fixture::{Dice, kind, later, now, owner, pass, scope, whole_text};
 
 /// Partitions of the suite's worlds: few, so that streams share them.
 pub(crate) const PARTITIONS: u16 = 8;
@@ -92,6 +95,12 @@ pub(crate) fn ids(messages: &[Message]) -> Vec<&str> {
     messages.iter().map(|message| message.id.as_str()).collect()
 }
 
+/// Lets others go on for a moment, where a case waits for a state that real time brings about.
+#[expect(clippy::disallowed_methods, reason = "the one place where the suite waits")]
+pub(crate) async fn a_moment() {
+    tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+}
+
 /// The ids of one stream's messages, in the order they were read.
 pub(crate) fn ids_of<'a>(messages: &'a [Message], stream_name: &str) -> Vec<&'a str> {
     let of = messages.iter().filter(|message| message.stream.as_str() == stream_name);
@@ -111,6 +120,49 @@ pub(crate) fn done(at: MessageRef) -> Done {
 
 pub(crate) fn failed(at: MessageRef, error: &str, not_before: Timestamp) -> FailedTry {
     FailedTry { at, error: error.to_owned(), not_before, waiting: Vec::new(), counts: true }
+}
+
+/// Gives a message up.
+pub(crate) fn dead(at: MessageRef, error: &str) -> Dead {
+    Dead { at, id: DeadLetterId::new(), error: error.to_owned() }
+}
+
+/// An event, whose payload is made from its id.
+pub(crate) fn event(id: &str) -> NewEvent {
+    NewEvent {
+        id: id.to_owned(),
+        kind: "money.deposited".to_owned(),
+        payload: Bytes::from(format!("event {id}")),
+        headers: Headers::new(),
+    }
+}
+
+pub(crate) fn append(name: &str, expected: Expected, ids: &[&str]) -> Append {
+    let events = ids.iter().map(|id| event(id)).collect();
+    Append { owner: ada(), stream: stream(name), expected, events }
+}
+
+pub(crate) async fn version(store: &impl Events, name: &str) -> u64 {
+    store.stream_version(&ada(), &stream(name)).await.expect("a version is told")
+}
+
+pub(crate) fn key(name: &str) -> ObjectKey {
+    ObjectKey { owner: ada(), stream: stream(name) }
+}
+
+pub(crate) fn put(name: &str, state: &str) -> PutState {
+    PutState { key: key(name), state: Some(Bytes::copy_from_slice(state.as_bytes())) }
+}
+
+pub(crate) fn query(limit: u32) -> MessagesQuery {
+    MessagesQuery { limit, ..MessagesQuery::default() }
+}
+
+/// Every message that waits, whoever may run it.
+pub(crate) async fn waiting(store: &impl Messages) -> Vec<Message> {
+    let page = store.messages(&Scope::All, query(1000)).await.expect("messages are listed");
+    assert_eq!(page.next, None, "the case has few messages");
+    page.rows
 }
 
 pub(crate) async fn join(store: &impl Members) -> InstanceId {
@@ -220,6 +272,12 @@ impl<S: Plane + Clone> Runner<S> {
     pub(crate) async fn fail(&self, failed: FailedTry) {
         let commit = Commit { failed: vec![failed], ..self.effects() };
         self.store.commit(commit).await.expect("the owner may fail its messages");
+    }
+
+    /// Gives one message up.
+    pub(crate) async fn give_up(&self, dead: Dead) {
+        let commit = Commit { dead: vec![dead], ..self.effects() };
+        self.store.commit(commit).await.expect("the owner may give its messages up");
     }
 
     pub(crate) async fn try_finish(&self, at: MessageRef) -> Result<()> {

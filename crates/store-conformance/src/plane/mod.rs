@@ -6,8 +6,12 @@
 //! commit; and wakes, which are hints that may be missed.
 
 mod commit;
+mod dead;
+mod event;
+mod exchange;
 mod fixture;
 mod message;
+mod object;
 mod partition;
 
 use windrow_store::Plane;
@@ -79,5 +83,41 @@ cases! { plane_suite, plane_cases;
         an_error_is_cut_and_kept,
         a_commit_out_of_bounds_is_invalid,
         a_commit_without_effects_does_nothing,
+    }
+    exchange {
+        an_exchange_gives_what_is_next,
+        exchanges_give_every_message_once,
+        an_exchange_counts_as_a_heartbeat,
+        a_refused_exchange_does_nothing,
+        an_exchange_reads_what_it_asks_for,
+    }
+    event {
+        versions_are_dense,
+        event_streams_belong_to_their_owner,
+        another_version_is_a_conflict_that_names_both,
+        a_repeated_append_gives_the_same_answer,
+        appends_of_one_call_follow_one_another,
+        one_of_many_writers_wins_a_version,
+        the_feed_gives_every_event_once,
+        a_feed_read_while_others_write_misses_nothing,
+        a_feeds_cursor_is_bound_to_its_scope,
+        a_snapshot_never_goes_back,
+        an_append_out_of_bounds_is_invalid,
+    }
+    object {
+        an_object_is_what_was_committed_last,
+        states_come_in_the_order_asked_for,
+        the_later_of_two_states_counts,
+        sleepers_miss_no_work,
+    }
+    dead {
+        a_dead_letter_keeps_what_happened,
+        the_history_is_bounded,
+        a_replay_goes_to_the_end_of_its_stream,
+        another_owners_dead_letters_are_missing,
+        dead_letters_are_listed_newest_first,
+        messages_that_wait_are_listed,
+        a_list_of_messages_out_of_bounds_is_invalid,
+        the_backlog_tells_every_queue,
     }
 }
