@@ -9,8 +9,10 @@
 //! Absent on purpose: foreign keys and cascades; rows are reaped in chunks.
 
 mod batch;
+mod call;
 mod claim;
 mod error;
+mod event;
 mod finalise;
 mod fold;
 mod ingest;
@@ -18,7 +20,10 @@ mod inspect;
 mod key;
 mod lease;
 mod member;
+mod message;
+mod object;
 mod open;
+mod partition;
 mod permits;
 mod readers;
 mod record;
@@ -27,12 +32,13 @@ mod row;
 mod schema;
 mod sweep;
 mod tx;
+mod wake;
 mod writer;
 
 use std::fmt;
 use std::sync::atomic::Ordering;
 
-use windrow_store::{Capabilities, Gauges, Result, Store};
+use windrow_store::{Capabilities, Gauges, Plane, Result, Store};
 
 pub use open::{Durability, Location, Options};
 
@@ -102,6 +108,8 @@ impl fmt::Debug for SqliteStore {
         f.debug_struct("SqliteStore").field("stats", &self.stats()).finish_non_exhaustive()
     }
 }
+
+impl Plane for SqliteStore {}
 
 impl Store for SqliteStore {
     fn capabilities(&self) -> Capabilities {

@@ -49,7 +49,7 @@ fn register(tx: &Tx<'_>, member: &NewMember) -> Result<()> {
     tx.run(sql!("member/insert"), new).map(|_| ())
 }
 
-fn heartbeat(tx: &Tx<'_>, instance: InstanceId) -> Result<()> {
+pub(crate) fn heartbeat(tx: &Tx<'_>, instance: InstanceId) -> Result<()> {
     let id = instance.0.into_bytes();
     if tx.run(sql!("member/heartbeat"), params![id, tx.now])? == 1 {
         return Ok(());

@@ -14,7 +14,7 @@ use crate::writer::{Log, Writer};
 use crate::{SqliteStore, error, schema};
 
 /// Prepared statements kept for each connection; there are fewer files under `sql/`.
-const STATEMENTS_MAX: usize = 160;
+const STATEMENTS_MAX: usize = 256;
 /// Pages in the log (16 MiB) after which a commit moves them to the database.
 const WAL_CHECKPOINT_PAGES: u32 = 4096;
 /// What is kept of the log's file when it starts over.

@@ -5,6 +5,7 @@
 
 mod audit;
 mod batches;
+pub(crate) mod calls;
 mod files;
 mod finished;
 mod pending;

@@ -1,0 +1,179 @@
+//! Calls: asked for once under an id, answered once.
+//!
+//! Holds throughout: a call without an answer has exactly one message in its object's stream; every
+//! change is guarded by the call having no answer yet.
+
+mod stats;
+
+use async_trait::async_trait;
+use rusqlite::{Row, params};
+use uuid::Uuid;
+use windrow_domain::{CallState, InstanceId, Queue};
+use windrow_store::call::{
+    Answer, Call, CallKey, CallResult, CallStats, Calls, CallsQuery, NewCall, StatsQuery, Submitted,
+};
+use windrow_store::inspect::{Page, check_limit};
+use windrow_store::message::MessageRef;
+use windrow_store::{Kind, Result, Scope};
+
+use crate::message::send::{self, Letter};
+use crate::tx::{Tx, sql};
+use crate::{SqliteStore, inspect, partition, row};
+
+#[async_trait]
+impl Calls for SqliteStore {
+    async fn submit_call(&self, call: NewCall) -> Result<Submitted> {
+        call.check("submit call")?;
+        let subject = call.key.request_id.clone();
+        self.write("submit call", subject, move |tx| submit(tx, &call)).await
+    }
+
+    async fn call(&self, key: &CallKey) -> Result<Call> {
+        let key = key.clone();
+        self.read("read call", key.request_id.clone(), move |tx| {
+            let found = find(tx, &key)?.map(|(call, _)| call);
+            found.ok_or_else(|| tx.error(Kind::Missing))
+        })
+        .await
+    }
+
+    async fn calls(&self, scope: &Scope, query: CallsQuery) -> Result<Page<Call>> {
+        check_limit("list calls", query.limit)?;
+        let scope = scope.clone();
+        self.read("list calls", "page", move |tx| inspect::calls::page(tx, &scope, &query)).await
+    }
+
+    async fn call_stats(&self, scope: &Scope, query: StatsQuery) -> Result<CallStats> {
+        let scope = scope.clone();
+        self.read("count calls", "all", move |tx| stats::read(tx, &scope, query)).await
+    }
+}
+
+/// The columns of `call/call`.
+pub(crate) fn read_call(row: &Row<'_>) -> rusqlite::Result<Call> {
+    let state = CallState::from_code(row.get(6)?).ok_or_else(|| row::bad(6, "no such state"))?;
+    let instance: Option<[u8; 16]> = row.get(11)?;
+    Ok(Call {
+        key: CallKey { owner: row::name(row, 0)?, request_id: row::name(row, 1)? },
+        object_type: row.get(2)?,
+        object_id: row.get(3)?,
+        method: row.get(4)?,
+        args: row.get::<_, Vec<u8>>(5)?.into(),
+        state,
+        policy: row::parsed(row, 7)?,
+        reply: row.get::<_, Option<Vec<u8>>>(8)?.map(Into::into),
+        error: row.get(9)?,
+        retry_count: row.get(10)?,
+        instance: instance.map(|bytes| InstanceId(Uuid::from_bytes(bytes))),
+        caller_object: row.get(12)?,
+        caller_client: row.get(13)?,
+        created_at: row::time(row, 14)?,
+        updated_at: row::time(row, 15)?,
+        processed_at: row::time_opt(row, 16)?,
+        expires_at: row::time_opt(row, 17)?,
+        is_archived: row.get(18)?,
+    })
+}
+
+/// A call and what it asks, also from the archive.
+fn find(tx: &Tx<'_>, key: &CallKey) -> Result<Option<(Call, [u8; 32])>> {
+    tx.one(sql!("call/call"), [key.owner.as_str(), key.request_id.as_str()], |row| {
+        Ok((read_call(row)?, row.get(19)?))
+    })
+}
+
+/// Asks, or counts a repeat; `Conflict` for another question under the same id.
+pub(crate) fn submit(tx: &Tx<'_>, new: &NewCall) -> Result<Submitted> {
+    let count = partition::count(tx)?;
+    let stream = new.stream("submit call")?;
+    let hash = new.hash(&stream);
+    if let Some((call, asked)) = find(tx, &new.key)? {
+        if asked != hash {
+            let because = "its id was used for another object, method or other arguments";
+            return Err(tx.error(Kind::Conflict).because(because));
+        }
+        return repeat(tx, new, call);
+    }
+    let (owner, request_id) = (new.key.owner.as_str(), new.key.request_id.as_str());
+    let call = params![
+        owner,
+        request_id,
+        new.object_type,
+        new.object_id,
+        new.method,
+        hash,
+        new.args.as_ref(),
+        new.policy.as_str(),
+        new.waiter.map(|waiter| waiter.0.into_bytes()),
+        new.caller_object,
+        new.caller_client,
+        tx.now,
+        new.expires_at.map(|at| at.as_microsecond())
+    ];
+    tx.run(sql!("call/insert"), call)?;
+    let letter = Letter {
+        queue: Queue::Calls,
+        owner: &new.key.owner,
+        stream: &stream,
+        id: request_id,
+        kind: &new.method,
+        payload: &new.args,
+        headers: row::headers_text(&new.headers()),
+        not_before: None,
+        waiting: None,
+    };
+    let at = send::put(tx, count, &letter)?;
+    let (call, _) = find(tx, &new.key)?.ok_or_else(|| tx.corrupt("a new call is not there"))?;
+    Ok(Submitted { call, at: Some(at) })
+}
+
+/// The call as it is; the question counts as a retry.
+fn repeat(tx: &Tx<'_>, new: &NewCall, mut call: Call) -> Result<Submitted> {
+    let (owner, request_id) = (new.key.owner.as_str(), new.key.request_id.as_str());
+    if call.is_archived {
+        tx.run(sql!("call/count_archived_retry"), [owner, request_id])?;
+    } else {
+        let waiter = new.waiter.map(|waiter| waiter.0.into_bytes());
+        tx.run(sql!("call/count_retry"), params![owner, request_id, waiter])?;
+    }
+    call.retry_count += 1;
+    Ok(Submitted { call, at: None })
+}
+
+/// An instance begins with a call. `Conflict` when it has its answer, or is not there.
+pub(crate) fn start(tx: &Tx<'_>, owner: &str, id: &str, instance: InstanceId) -> Result<()> {
+    let begun = params![owner, id, instance.0.into_bytes(), tx.now];
+    unanswered(tx, id, tx.run(sql!("call/start"), begun)?)
+}
+
+/// A call waits for another try. `Conflict` when it has its answer, or is not there.
+pub(crate) fn give_back(tx: &Tx<'_>, owner: &str, id: &str) -> Result<()> {
+    unanswered(tx, id, tx.run(sql!("call/give_back"), params![owner, id, tx.now])?)
+}
+
+/// A call has its answer, and its message is done. `Conflict` when either is not there any more.
+pub(crate) fn answer(tx: &Tx<'_>, result: &CallResult) -> Result<()> {
+    let (owner, id) = (result.key.owner.as_str(), result.key.request_id.as_str());
+    let (state, reply, error) = match &result.answer {
+        Answer::Reply(reply) => (CallState::Completed, Some(reply.as_ref()), None),
+        Answer::Error(error) => (CallState::Failed, None, Some(row::error_text(error))),
+    };
+    let answered = params![owner, id, state.code(), reply, error, tx.now];
+    unanswered(tx, id, tx.run(sql!("call/answer"), answered)?)?;
+    let MessageRef { partition, stream_no, position } = result.at;
+    let ended = params![partition, row::int(stream_no), row::int(position), owner, id];
+    match tx.run(sql!("call/end_message"), ended)? {
+        1 => Ok(()),
+        _ => Err(tx.error(Kind::Conflict).because(format!("message of call {id} is not there"))),
+    }
+}
+
+fn unanswered(tx: &Tx<'_>, id: &str, changed: u64) -> Result<()> {
+    match changed {
+        1 => Ok(()),
+        _ => {
+            let because = format!("call {id} has its answer, or is not there");
+            Err(tx.error(Kind::Conflict).because(because))
+        }
+    }
+}

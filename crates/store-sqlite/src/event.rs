@@ -1,0 +1,179 @@
+//! Events: appended in dense versions, and a feed of all of them.
+//!
+//! Holds throughout: one writer gives versions and places in the feed, so that the feed's order is the
+//! order of the commits and no place appears behind one that was read.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use rusqlite::{Row, params};
+use windrow_domain::event::VersionConflict;
+use windrow_domain::{Expected, Owner, Stream};
+use windrow_store::event::{Append, Appended, Event, Events, NewEvent, Snapshot, check_appends};
+use windrow_store::inspect::{Binding, Cursor, Page, check_limit};
+use windrow_store::{Kind, Result, Scope};
+
+use crate::tx::{Tx, sql};
+use crate::{SqliteStore, row};
+
+#[async_trait]
+impl Events for SqliteStore {
+    async fn append(&self, appends: Vec<Append>) -> Result<Vec<Appended>> {
+        check_appends("append events", &appends)?;
+        if appends.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.write("append", "events", move |tx| append_all(tx, &appends)).await
+    }
+
+    async fn read_stream(
+        &self,
+        owner: &Owner,
+        stream: &Stream,
+        from: u64,
+        limit: u32,
+    ) -> Result<Vec<Event>> {
+        check_limit("read events of", limit)?;
+        let (owner, of) = (owner.clone(), stream.clone());
+        self.read("read events of", stream, move |tx| {
+            let asked = params![owner.as_str(), of.as_str(), row::int(from), limit];
+            tx.all(sql!("event/read_stream"), asked, |row| read_event(row).map(|(_, event)| event))
+        })
+        .await
+    }
+
+    async fn stream_version(&self, owner: &Owner, stream: &Stream) -> Result<u64> {
+        let (owner, of) = (owner.clone(), stream.clone());
+        self.read("read version of", stream, move |tx| version(tx, &owner, &of)).await
+    }
+
+    async fn read_all(
+        &self,
+        scope: &Scope,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Page<Event>> {
+        check_limit("read events", limit)?;
+        let binding = Binding::new("events", scope, &());
+        let after: i64 = Cursor::open(&binding, after)?.unwrap_or(0);
+        let scope = scope.clone();
+        self.read("read events", "feed", move |tx| {
+            let rows = match scope.owner() {
+                None => tx.all(sql!("event/read_all"), params![after, limit], read_event)?,
+                Some(owner) => {
+                    let asked = params![after, limit, owner];
+                    tx.all(sql!("event/read_all_of_owner"), asked, read_event)?
+                }
+            };
+            let last = rows.last().map_or(after, |(seq, _)| *seq);
+            let rows = rows.into_iter().map(|(_, event)| event).collect();
+            Ok(Page { rows, next: Some(Cursor::seal(&binding, &last)) })
+        })
+        .await
+    }
+
+    async fn put_snapshot(&self, snapshot: Snapshot) -> Result<()> {
+        let subject = snapshot.stream.clone();
+        self.write("put snapshot of", subject, move |tx| put_snapshot(tx, &snapshot)).await
+    }
+
+    async fn snapshot(&self, owner: &Owner, stream: &Stream) -> Result<Option<Snapshot>> {
+        let (owner, of) = (owner.clone(), stream.clone());
+        self.read("read snapshot of", stream, move |tx| {
+            let found = tx.one(sql!("event/snapshot"), [owner.as_str(), of.as_str()], |row| {
+                Ok((row::count(row, 0)?, row.get::<_, Vec<u8>>(1)?))
+            })?;
+            Ok(found.map(|(version, state)| Snapshot {
+                owner,
+                stream: of,
+                version,
+                state: Bytes::from(state),
+            }))
+        })
+        .await
+    }
+}
+
+/// The columns of `event/read_all`: the place in the feed, then the event.
+fn read_event(row: &Row<'_>) -> rusqlite::Result<(i64, Event)> {
+    let event = Event {
+        owner: row::name(row, 1)?,
+        stream: row::name(row, 2)?,
+        version: row::count(row, 3)?,
+        id: row.get(4)?,
+        kind: row.get(5)?,
+        payload: row.get::<_, Vec<u8>>(6)?.into(),
+        headers: row::json_or_default(row, 7)?,
+        at: row::time(row, 8)?,
+    };
+    Ok((row.get(0)?, event))
+}
+
+fn version(tx: &Tx<'_>, owner: &Owner, stream: &Stream) -> Result<u64> {
+    let of = [owner.as_str(), stream.as_str()];
+    let found = tx.one(sql!("event/stream_version"), of, |row| row::count(row, 0))?;
+    Ok(found.unwrap_or(0))
+}
+
+/// Appends one after another; the caller's transaction makes it all or none.
+pub(crate) fn append_all(tx: &Tx<'_>, appends: &[Append]) -> Result<Vec<Appended>> {
+    appends.iter().map(|append| append_one(tx, append)).collect()
+}
+
+fn append_one(tx: &Tx<'_>, append: &Append) -> Result<Appended> {
+    let actual = version(tx, &append.owner, &append.stream)?;
+    if let Expected::Version(expected) = append.expected
+        && expected != actual
+    {
+        if is_repeat(tx, append, expected, actual)? {
+            return Ok(span(expected, &append.events));
+        }
+        let stream = append.stream.as_str().to_owned();
+        let conflict = VersionConflict { stream, expected, actual };
+        return Err(tx.error(Kind::Conflict).because(conflict));
+    }
+    let appended = span(actual, &append.events);
+    let (owner, stream) = (append.owner.as_str(), append.stream.as_str());
+    for (version, event) in (appended.first..).zip(&append.events) {
+        let new = params![
+            owner,
+            stream,
+            row::int(version),
+            event.id,
+            event.kind,
+            event.payload.as_ref(),
+            row::headers_text(&event.headers),
+            tx.now
+        ];
+        tx.run(sql!("event/insert"), new)?;
+    }
+    tx.run(sql!("event/put_version"), params![owner, stream, row::int(appended.last)])?;
+    Ok(appended)
+}
+
+/// The versions of events behind a version.
+fn span(behind: u64, events: &[NewEvent]) -> Appended {
+    Appended { first: behind + 1, last: behind + events.len() as u64 }
+}
+
+/// Whether these very events are there already, right behind the version they expect.
+fn is_repeat(tx: &Tx<'_>, append: &Append, expected: u64, actual: u64) -> Result<bool> {
+    let there = span(expected.min(actual), &append.events);
+    if expected > actual || there.last > actual {
+        return Ok(false);
+    }
+    let (owner, stream) = (append.owner.as_str(), append.stream.as_str());
+    let asked = params![owner, stream, row::int(there.first), row::int(there.last)];
+    let ids: Vec<String> = tx.all(sql!("event/ids"), asked, |row| row.get(0))?;
+    Ok(ids.iter().eq(append.events.iter().map(|event| &event.id)))
+}
+
+fn put_snapshot(tx: &Tx<'_>, snapshot: &Snapshot) -> Result<()> {
+    let Snapshot { owner, stream, version: at, state } = snapshot;
+    let last = version(tx, owner, stream)?;
+    if !(1..=last).contains(at) {
+        let because = format!("the stream has versions 1 to {last}, not {at}");
+        return Err(tx.invalid("version", because));
+    }
+    let put = params![owner.as_str(), stream.as_str(), row::int(*at), state.as_ref()];
+    tx.run(sql!("event/put_snapshot"), put).map(|_| ())
+}

@@ -1,0 +1,131 @@
+//! Messages: sent, read by the owner of their partition, and committed with their effects.
+//!
+//! Holds throughout: one writer gives the places of a stream, so that its order is its commit order;
+//! a read sees whole commits and writes nothing.
+
+mod backlog;
+mod commit;
+mod dead;
+mod list;
+mod read;
+pub(crate) mod send;
+mod tidy;
+
+use async_trait::async_trait;
+use rusqlite::Row;
+use windrow_domain::{DeadLetterId, Queue};
+use windrow_store::inspect::{Page, check_limit};
+use windrow_store::message::{
+    Backlog, Commit, Committed, DeadLetter, Exchange, Exchanged, Message, MessageRef, Messages,
+    MessagesQuery, NewMessage, Read, Sent, Tidied, Upkeep, Work, check_send,
+};
+use windrow_store::{Result, Scope};
+
+use crate::{SqliteStore, member, row};
+
+#[async_trait]
+impl Messages for SqliteStore {
+    async fn send(&self, messages: Vec<NewMessage>) -> Result<Vec<Sent>> {
+        check_send("send", &messages)?;
+        if messages.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.write("send", "messages", move |tx| send::all(tx, &messages)).await
+    }
+
+    async fn read_owned(&self, read: Read) -> Result<Work> {
+        read.check("read messages of")?;
+        self.read("read messages of", read.instance, move |tx| read::owned(tx, &read)).await
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Committed> {
+        commit.check("commit for")?;
+        self.write("commit for", commit.instance, move |tx| commit::write(tx, &commit)).await
+    }
+
+    async fn exchange(&self, exchange: Exchange) -> Result<Exchanged> {
+        let verb = "exchange for";
+        exchange.commit.check(verb)?;
+        exchange.read.iter().try_for_each(|read| read.check(verb))?;
+        let instance = exchange.commit.instance;
+        self.write(verb, instance, move |tx| {
+            let committed = commit::write(tx, &exchange.commit)?;
+            if exchange.heartbeat {
+                member::heartbeat(tx, instance)?;
+            }
+            let work = exchange.read.as_ref().map(|read| read::owned(tx, read)).transpose()?;
+            Ok(Exchanged { committed, work: work.unwrap_or_default() })
+        })
+        .await
+    }
+
+    async fn messages(&self, scope: &Scope, query: MessagesQuery) -> Result<Page<Message>> {
+        check_limit("list messages", query.limit)?;
+        let scope = scope.clone();
+        self.read("list messages", "page", move |tx| list::page(tx, &scope, &query)).await
+    }
+
+    async fn dead_letters(&self, scope: &Scope, query: MessagesQuery) -> Result<Page<DeadLetter>> {
+        check_limit("list dead letters", query.limit)?;
+        let scope = scope.clone();
+        self.read("list dead letters", "page", move |tx| dead::page(tx, &scope, &query)).await
+    }
+
+    async fn replay_dead(&self, scope: &Scope, ids: &[DeadLetterId]) -> Result<Vec<Sent>> {
+        dead::check_ids("replay", ids)?;
+        let (scope, ids) = (scope.clone(), ids.to_vec());
+        self.write("replay", "dead letters", move |tx| dead::replay(tx, &scope, &ids)).await
+    }
+
+    async fn discard_dead(&self, scope: &Scope, ids: &[DeadLetterId]) -> Result<u64> {
+        dead::check_ids("discard", ids)?;
+        let (scope, ids) = (scope.clone(), ids.to_vec());
+        self.write("discard", "dead letters", move |tx| dead::discard(tx, &scope, &ids)).await
+    }
+
+    async fn backlog(&self) -> Result<Vec<Backlog>> {
+        self.read("count backlog", "messages", backlog::count).await
+    }
+
+    async fn tidy_messages(&self, upkeep: Upkeep, limit: u32) -> Result<Tidied> {
+        self.write("tidy", "messages", move |tx| tidy::all(tx, &upkeep, limit)).await
+    }
+}
+
+/// A place in three columns: partition, stream, position.
+fn read_place(row: &Row<'_>, column: usize) -> rusqlite::Result<MessageRef> {
+    Ok(MessageRef {
+        partition: row.get(column)?,
+        stream_no: row::count(row, column + 1)?,
+        position: row::count(row, column + 2)?,
+    })
+}
+
+/// What statements about one message bind first.
+fn place(at: MessageRef) -> (u16, i64, i64) {
+    (at.partition, row::int(at.stream_no), row::int(at.position))
+}
+
+/// The columns of `message/read_owned`.
+fn read_message(row: &Row<'_>) -> rusqlite::Result<Message> {
+    Ok(Message {
+        at: read_place(row, 0)?,
+        queue: read_queue(row, 3)?,
+        owner: row::name(row, 4)?,
+        stream: row::name(row, 5)?,
+        id: row.get(6)?,
+        kind: row.get(7)?,
+        payload: row.get::<_, Vec<u8>>(8)?.into(),
+        headers: row::json_or_default(row, 9)?,
+        sent_at: row::time(row, 10)?,
+        not_before: row::time_opt(row, 11)?,
+        attempts: row.get(12)?,
+        started: row.get::<_, Option<i64>>(13)?.map(i64::cast_unsigned),
+        waiting: row::json_or_default(row, 14)?,
+        error: row.get(15)?,
+    })
+}
+
+fn read_queue(row: &Row<'_>, column: usize) -> rusqlite::Result<Queue> {
+    Queue::from_code(row.get(column)?).ok_or_else(|| row::bad(column, "no such queue"))
+}

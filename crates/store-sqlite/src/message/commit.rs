@@ -1,0 +1,132 @@
+//! Committing: the effects of many handlers, all or none.
+//!
+//! Holds throughout: the fences are looked at first; every message that is ended must still be there.
+
+use rusqlite::params;
+use windrow_domain::Queue;
+use windrow_store::message::{
+    Commit, Committed, Dead, Done, FailedTry, HISTORY_MAX, MessageRef, Started,
+};
+use windrow_store::{Kind, Result};
+
+use super::{place, read_queue, send};
+use crate::tx::{Tx, sql};
+use crate::{call, event, object, partition, row};
+
+/// The caller's transaction makes it all or none.
+pub(super) fn write(tx: &Tx<'_>, commit: &Commit) -> Result<Committed> {
+    partition::check_fences(tx, commit.instance, &commit.fences)?;
+    commit.started.iter().try_for_each(|started| start(tx, commit, started))?;
+    commit.done.iter().try_for_each(|done| finish(tx, done))?;
+    commit.failed.iter().try_for_each(|failed| fail(tx, failed))?;
+    commit.dead.iter().try_for_each(|dead| bury(tx, dead))?;
+    let sent = send::all(tx, &commit.messages)?;
+    let appended = event::append_all(tx, &commit.events)?;
+    object::put_states(tx, &commit.fences, &commit.states)?;
+    commit.calls.iter().try_for_each(|result| call::answer(tx, result))?;
+    let mut submitted = Vec::new();
+    for new in &commit.submits {
+        submitted.extend(call::submit(tx, new)?.at);
+    }
+    Ok(Committed { sent, submitted, appended })
+}
+
+/// A message on its way, as far as a commit must know it.
+struct Found {
+    queue: Queue,
+    owner: String,
+    id: String,
+    waiting: Vec<String>,
+    history: Vec<(i64, String)>,
+}
+
+fn find(tx: &Tx<'_>, at: MessageRef) -> Result<Found> {
+    let found = tx.one(sql!("message/find"), place(at), |row| {
+        Ok(Found {
+            queue: read_queue(row, 0)?,
+            owner: row.get(1)?,
+            id: row.get(2)?,
+            waiting: row::json_or_default(row, 3)?,
+            history: row::json_or_default(row, 4)?,
+        })
+    })?;
+    found.ok_or_else(|| gone(tx, at))
+}
+
+fn gone(tx: &Tx<'_>, at: MessageRef) -> windrow_store::Error {
+    tx.error(Kind::Conflict).because(format!("message {at:?} is not there any more"))
+}
+
+fn start(tx: &Tx<'_>, commit: &Commit, started: &Started) -> Result<()> {
+    let (at, fences) = (started.at, &commit.fences);
+    let fence = fences.iter().find(|fence| fence.partition == at.partition);
+    let epoch = fence.map(|fence| row::int(fence.epoch));
+    let found = find(tx, at)?;
+    let (no, stream_no, position) = place(at);
+    tx.run(sql!("message/start"), params![no, stream_no, position, epoch])?;
+    match found.queue {
+        Queue::Calls => call::start(tx, &found.owner, &found.id, commit.instance),
+        Queue::Inbox | Queue::Outbox => Ok(()),
+    }
+}
+
+fn finish(tx: &Tx<'_>, done: &Done) -> Result<()> {
+    let Some(consumer) = &done.consumer else {
+        return end(tx, done.at);
+    };
+    let mut waiting = find(tx, done.at)?.waiting;
+    let before = waiting.len();
+    waiting.retain(|name| name != consumer);
+    if waiting.len() == before {
+        let because = format!("message {:?} does not wait for {consumer:?}", done.at);
+        return Err(tx.error(Kind::Conflict).because(because));
+    }
+    if waiting.is_empty() {
+        return end(tx, done.at);
+    }
+    let (no, stream_no, position) = place(done.at);
+    let left = params![no, stream_no, position, row::names_text(&waiting)];
+    tx.run(sql!("message/wait_for"), left).map(|_| ())
+}
+
+fn end(tx: &Tx<'_>, at: MessageRef) -> Result<()> {
+    match tx.run(sql!("message/done"), place(at))? {
+        1 => Ok(()),
+        _ => Err(gone(tx, at)),
+    }
+}
+
+fn fail(tx: &Tx<'_>, failed: &FailedTry) -> Result<()> {
+    let Found { queue, owner, id, mut history, .. } = find(tx, failed.at)?;
+    let error = row::error_text(&failed.error);
+    history.push((tx.now, error.clone().into_owned()));
+    let kept = &history[history.len().saturating_sub(HISTORY_MAX)..];
+    let (no, stream_no, position) = place(failed.at);
+    let again = params![
+        no,
+        stream_no,
+        position,
+        failed.counts,
+        error,
+        failed.not_before.as_microsecond(),
+        serde_json::to_string(kept).expect("times and texts are JSON"),
+        row::names_text(&failed.waiting)
+    ];
+    tx.run(sql!("message/fail_try"), again)?;
+    match queue {
+        Queue::Calls => call::give_back(tx, &owner, &id),
+        Queue::Inbox | Queue::Outbox => Ok(()),
+    }
+}
+
+fn bury(tx: &Tx<'_>, dead: &Dead) -> Result<()> {
+    let (no, stream_no, position) = place(dead.at);
+    let error = row::error_text(&dead.error);
+    let letter = params![no, stream_no, position, dead.id.0.into_bytes(), error, tx.now];
+    match tx.run(sql!("message/bury"), letter)? {
+        1 => end(tx, dead.at),
+        _ => Err(tx
+            .error(Kind::Conflict)
+            .because(format!("message {:?} is not there any more, or is a call", dead.at))),
+    }
+}

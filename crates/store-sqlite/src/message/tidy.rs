@@ -1,0 +1,79 @@
+//! Tidying: what nobody needs for work any more goes, a bounded number of rows at a time.
+
+use rusqlite::params;
+use windrow_store::Result;
+use windrow_store::message::{Tidied, Upkeep};
+
+use crate::row;
+use crate::tx::{Tx, sql};
+
+/// Streams that are looked at for each one that may go: those that live must not hide the others.
+const LOOKS_PER_STREAM: u32 = 4;
+
+pub(super) fn all(tx: &Tx<'_>, upkeep: &Upkeep, limit: u32) -> Result<Tidied> {
+    let before = |ms: u64| tx.now.saturating_sub(row::int(ms.saturating_mul(1000)));
+    let tombstones = params![before(upkeep.tombstone_ms), limit];
+    let tombstones = tx.run(sql!("call/tidy_tombstones"), tombstones)?;
+    let expired = expire(tx, limit)?;
+    let archived = archive(tx, before(upkeep.archive_ms), limit)?;
+    let dead = match upkeep.dead_ms {
+        Some(ms) => tx.run(sql!("message/tidy_dead"), params![before(ms), limit])?,
+        None => 0,
+    };
+    let ids = tx.run(sql!("message/tidy_ids"), params![before(upkeep.dedupe_ms), limit])?;
+    let streams = forget_streams(tx, before(upkeep.stream_ms), limit)?;
+    Ok(Tidied { ids, archived, expired, tombstones, dead, streams })
+}
+
+/// Which calls a statement of this module names.
+fn keys(tx: &Tx<'_>, sql: &str, until: i64, limit: u32) -> Result<Vec<(String, String)>> {
+    tx.all(sql, params![until, limit], |row| Ok((row.get(0)?, row.get(1)?)))
+}
+
+/// Answers whose time has passed become tombstones in the archive.
+fn expire(tx: &Tx<'_>, limit: u32) -> Result<u64> {
+    let fresh = keys(tx, sql!("call/find_expired"), tx.now, limit)?;
+    for (owner, id) in &fresh {
+        move_to_archive(tx, owner, id)?;
+        tx.run(sql!("call/expire"), params![owner, id, tx.now])?;
+    }
+    let archived = keys(tx, sql!("call/find_expired_archived"), tx.now, limit)?;
+    for (owner, id) in &archived {
+        tx.run(sql!("call/expire"), params![owner, id, tx.now])?;
+    }
+    Ok((fresh.len() + archived.len()) as u64)
+}
+
+fn archive(tx: &Tx<'_>, until: i64, limit: u32) -> Result<u64> {
+    let answered = keys(tx, sql!("call/find_answered"), until, limit)?;
+    for (owner, id) in &answered {
+        move_to_archive(tx, owner, id)?;
+    }
+    Ok(answered.len() as u64)
+}
+
+fn move_to_archive(tx: &Tx<'_>, owner: &str, id: &str) -> Result<()> {
+    tx.run(sql!("call/archive"), params![owner, id, tx.now])?;
+    tx.run(sql!("call/delete"), [owner, id]).map(|_| ())
+}
+
+/// Streams without messages that nobody touched since; the others are looked at again when it is time.
+fn forget_streams(tx: &Tx<'_>, until: i64, limit: u32) -> Result<u64> {
+    let most = params![until, limit.saturating_mul(LOOKS_PER_STREAM)];
+    let idle: Vec<(i64, i64, bool)> = tx.all(sql!("message/find_idle_streams"), most, |row| {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+    })?;
+    let mut forgotten = 0;
+    for (no, touched_at, is_busy) in idle {
+        if forgotten >= u64::from(limit) {
+            break;
+        }
+        if is_busy || touched_at > until {
+            let looked_at = if is_busy { tx.now } else { touched_at };
+            tx.run(sql!("message/look_at_stream"), params![no, looked_at])?;
+        } else {
+            forgotten += tx.run(sql!("message/forget_stream"), [no])?;
+        }
+    }
+    Ok(forgotten)
+}

@@ -1,0 +1,56 @@
+//! Objects: the state that handlers keep between calls.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use rusqlite::params;
+use windrow_domain::partition::partition_of;
+use windrow_store::Result;
+use windrow_store::error::within;
+use windrow_store::object::{OBJECTS_MAX, ObjectKey, Objects, PutState};
+use windrow_store::partition::Fence;
+
+use crate::tx::{Tx, sql};
+use crate::{SqliteStore, partition};
+
+#[async_trait]
+impl Objects for SqliteStore {
+    async fn states(&self, keys: &[ObjectKey]) -> Result<Vec<Option<Bytes>>> {
+        within("read states", "objects", keys.len().max(1) as u64, OBJECTS_MAX as u64)?;
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let keys = keys.to_vec();
+        self.read("read states", "objects", move |tx| {
+            keys.iter().map(|key| state(tx, key)).collect()
+        })
+        .await
+    }
+}
+
+fn state(tx: &Tx<'_>, key: &ObjectKey) -> Result<Option<Bytes>> {
+    let of = params![key.owner.as_str(), key.stream.as_str()];
+    tx.one(sql!("object/states"), of, |row| row.get::<_, Vec<u8>>(0).map(Bytes::from))
+}
+
+/// Writes states; `Invalid` for one whose partition has no fence.
+pub(crate) fn put_states(tx: &Tx<'_>, fences: &[Fence], states: &[PutState]) -> Result<()> {
+    if states.is_empty() {
+        return Ok(());
+    }
+    let count = partition::count(tx)?;
+    for PutState { key: ObjectKey { owner, stream }, state } in states {
+        let no = partition_of(owner, stream, count);
+        if !fences.iter().any(|fence| fence.partition == no) {
+            let because = format!("partition {no} of object {stream} has no fence");
+            return Err(tx.invalid("fences", because));
+        }
+        match state {
+            Some(state) => {
+                let put = params![owner.as_str(), stream.as_str(), state.as_ref(), tx.now];
+                tx.run(sql!("object/put_state"), put)?
+            }
+            None => tx.run(sql!("object/forget_state"), [owner.as_str(), stream.as_str()])?,
+        };
+    }
+    Ok(())
+}

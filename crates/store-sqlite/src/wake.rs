@@ -1,0 +1,23 @@
+//! Waking: a file tells nobody anything.
+//!
+//! Holds throughout: whoever listens hears nothing and looks from time to time; within one process the
+//! engine wakes itself. So nothing is stored either, which saves an idle instance its commits.
+
+use async_trait::async_trait;
+use futures_util::stream::{self, BoxStream, StreamExt as _};
+use windrow_domain::InstanceId;
+use windrow_store::Result;
+use windrow_store::wake::{Wake, Wakes};
+
+use crate::SqliteStore;
+
+#[async_trait]
+impl Wakes for SqliteStore {
+    async fn listen(&self, _: InstanceId) -> Result<BoxStream<'static, Wake>> {
+        Ok(stream::pending().boxed())
+    }
+
+    async fn set_asleep(&self, _: InstanceId, _: bool) -> Result<()> {
+        Ok(())
+    }
+}
