@@ -4,16 +4,20 @@
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use windrow_domain::{DeadLetterId, Expected, InstanceId, Owner, PartitionNo, Queue, Stream};
+use windrow_domain::{
+    CallState, CrashPolicy, DeadLetterId, Expected, InstanceId, Owner, PartitionNo, Queue,
+    RequestId, Stream,
+};
+use windrow_store::call::{Answer, Call, CallKey, CallResult, NewCall};
 use windrow_store::event::{Append, NewEvent};
 use windrow_store::member::NewMember;
 use windrow_store::message::{
     Commit, Dead, Done, FailedTry, Headers, Message, MessageRef, MessagesQuery, NewMessage, Read,
-    ReadFrom, Sent, Work,
+    ReadFrom, Sent, Started, Upkeep, Work,
 };
 use windrow_store::object::{ObjectKey, PutState};
 use windrow_store::partition::{Fence, Setup, Taken};
-use windrow_store::{Events, Members, Messages, Partitions, Plane, Result, Scope};
+use windrow_store::{Calls, Events, Members, Messages, Partitions, Plane, Result, Scope};
 
 use super::PlaneWorld;
 pub(crate) use crate::fixture::{Dice, kind, later, now, owner, pass, scope, whole_text};
@@ -165,6 +169,60 @@ pub(crate) async fn waiting(store: &impl Messages) -> Vec<Message> {
     page.rows
 }
 
+/// Keeps everything for a year.
+pub(crate) fn keep() -> Upkeep {
+    let year_ms = 365 * 24 * 3_600_000;
+    Upkeep {
+        dedupe_ms: year_ms,
+        archive_ms: year_ms,
+        tombstone_ms: year_ms,
+        dead_ms: None,
+        stream_ms: year_ms,
+    }
+}
+
+/// A call of a wallet, whose arguments are made from its id.
+pub(crate) fn call(object_id: &str, request_id: &str) -> NewCall {
+    NewCall {
+        key: call_key(request_id),
+        object_type: "wallet".to_owned(),
+        object_id: object_id.to_owned(),
+        method: "deposit".to_owned(),
+        args: Bytes::from(format!("args of {request_id}")),
+        policy: CrashPolicy::Retry,
+        caller_object: None,
+        caller_client: None,
+        expires_at: None,
+        waiter: None,
+    }
+}
+
+pub(crate) fn call_key(request_id: &str) -> CallKey {
+    let request_id = RequestId::new(request_id).expect("the suite's requests have good names");
+    CallKey { owner: ada(), request_id }
+}
+
+/// Asks for what was not asked for before.
+pub(crate) async fn submit(store: &impl Calls, call: NewCall) -> MessageRef {
+    let submitted = store.submit_call(call).await.expect("a good call is submitted");
+    assert_eq!(submitted.call.state, CallState::Pending);
+    submitted.at.expect("it is new")
+}
+
+pub(crate) fn reply(at: MessageRef, request_id: &str, text: &str) -> CallResult {
+    let answer = Answer::Reply(Bytes::copy_from_slice(text.as_bytes()));
+    CallResult { key: call_key(request_id), at, answer }
+}
+
+pub(crate) fn refusal(at: MessageRef, request_id: &str, error: &str) -> CallResult {
+    CallResult { key: call_key(request_id), at, answer: Answer::Error(error.to_owned()) }
+}
+
+/// The call as it is now.
+pub(crate) async fn seen_call(store: &impl Calls, request_id: &str) -> Call {
+    store.call(&call_key(request_id)).await.expect("the call is there")
+}
+
 pub(crate) async fn join(store: &impl Members) -> InstanceId {
     let instance = InstanceId::new();
     let member = NewMember {
@@ -278,6 +336,18 @@ impl<S: Plane + Clone> Runner<S> {
     pub(crate) async fn give_up(&self, dead: Dead) {
         let commit = Commit { dead: vec![dead], ..self.effects() };
         self.store.commit(commit).await.expect("the owner may give its messages up");
+    }
+
+    /// Says that it begins.
+    pub(crate) async fn begin(&self, at: MessageRef) {
+        let commit = Commit { started: vec![Started { at }], ..self.effects() };
+        self.store.commit(commit).await.expect("the owner may begin");
+    }
+
+    /// Answers one call.
+    pub(crate) async fn answer(&self, result: CallResult) {
+        let commit = Commit { calls: vec![result], ..self.effects() };
+        self.store.commit(commit).await.expect("the owner may answer");
     }
 
     pub(crate) async fn try_finish(&self, at: MessageRef) -> Result<()> {

@@ -5,6 +5,7 @@
 //! Absent on purpose: what only one database can do, such as a transaction held open while others
 //! commit; and wakes, which are hints that may be missed.
 
+mod call;
 mod commit;
 mod dead;
 mod event;
@@ -13,6 +14,8 @@ mod fixture;
 mod message;
 mod object;
 mod partition;
+mod stats;
+mod tidy;
 
 use windrow_store::Plane;
 
@@ -119,5 +122,39 @@ cases! { plane_suite, plane_cases;
         messages_that_wait_are_listed,
         a_list_of_messages_out_of_bounds_is_invalid,
         the_backlog_tells_every_queue,
+    }
+    call {
+        a_call_is_read_as_a_message,
+        an_unknown_call_is_missing,
+        calls_of_an_object_are_in_order,
+        a_repeated_question_gives_the_answer,
+        another_question_under_the_id_is_a_conflict,
+        a_failed_call_keeps_its_error,
+        an_answer_is_never_replaced,
+        an_old_epoch_answers_nothing,
+        a_call_that_is_tried_again_is_pending,
+        a_call_is_no_dead_letter,
+        a_commit_may_ask_objects,
+        a_call_out_of_bounds_is_invalid,
+    }
+    stats {
+        calls_are_listed_newest_first,
+        a_list_of_calls_out_of_bounds_is_invalid,
+        stuck_calls_are_listed,
+        statistics_of_nothing_are_empty,
+        statistics_tell_how_calls_are_doing,
+        old_calls_count_while_they_have_no_answer,
+        statistics_tell_what_is_repeated,
+    }
+    tidy {
+        ids_are_forgotten_after_their_window,
+        ids_outlive_their_messages,
+        dead_letters_stay_as_long_as_is_said,
+        empty_streams_are_forgotten,
+        a_replay_brings_its_stream_back,
+        answered_calls_are_archived,
+        an_expired_call_is_never_run_again,
+        a_call_without_an_answer_does_not_expire,
+        a_step_of_tidying_is_bounded,
     }
 }
