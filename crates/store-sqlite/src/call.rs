@@ -110,7 +110,7 @@ pub(crate) fn submit(tx: &Tx<'_>, new: &NewCall) -> Result<Submitted> {
         tx.now,
         new.expires_at.map(|at| at.as_microsecond())
     ];
-    tx.run(sql!("call/insert"), call)?;
+    tx.run(sql!("call/submit_call"), call)?;
     let letter = Letter {
         queue: Queue::Calls,
         owner: &new.key.owner,
@@ -134,7 +134,7 @@ fn repeat(tx: &Tx<'_>, new: &NewCall, mut call: Call) -> Result<Submitted> {
         tx.run(sql!("call/count_archived_retry"), [owner, request_id])?;
     } else {
         let waiter = new.waiter.map(|waiter| waiter.0.into_bytes());
-        tx.run(sql!("call/count_retry"), params![owner, request_id, waiter])?;
+        tx.run(sql!("call/repeat_call"), params![owner, request_id, waiter])?;
     }
     call.retry_count += 1;
     Ok(Submitted { call, at: None })
@@ -152,14 +152,14 @@ pub(crate) fn give_back(tx: &Tx<'_>, owner: &str, id: &str) -> Result<()> {
 }
 
 /// A call has its answer, and its message is done. `Conflict` when either is not there any more.
-pub(crate) fn answer(tx: &Tx<'_>, result: &CallResult) -> Result<()> {
+pub(crate) fn answer(tx: &Tx<'_>, result: &CallResult, by: InstanceId) -> Result<()> {
     let (owner, id) = (result.key.owner.as_str(), result.key.request_id.as_str());
     let (state, reply, error) = match &result.answer {
         Answer::Reply(reply) => (CallState::Completed, Some(reply.as_ref()), None),
         Answer::Error(error) => (CallState::Failed, None, Some(row::error_text(error))),
     };
-    let answered = params![owner, id, state.code(), reply, error, tx.now];
-    unanswered(tx, id, tx.run(sql!("call/answer"), answered)?)?;
+    let answered = params![owner, id, state.code(), reply, error, tx.now, by.0.into_bytes()];
+    unanswered(tx, id, tx.run(sql!("call/commit_calls"), answered)?)?;
     let MessageRef { partition, stream_no, position } = result.at;
     let ended = params![partition, row::int(stream_no), row::int(position), owner, id];
     match tx.run(sql!("call/end_message"), ended)? {

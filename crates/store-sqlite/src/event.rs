@@ -144,7 +144,7 @@ fn append_one(tx: &Tx<'_>, append: &Append) -> Result<Appended> {
             row::headers_text(&event.headers),
             tx.now
         ];
-        tx.run(sql!("event/insert"), new)?;
+        tx.run(sql!("event/append"), new)?;
     }
     tx.run(sql!("event/put_version"), params![owner, stream, row::int(appended.last)])?;
     Ok(appended)

@@ -47,7 +47,7 @@ pub(crate) fn put_states(tx: &Tx<'_>, fences: &[Fence], states: &[PutState]) -> 
         match state {
             Some(state) => {
                 let put = params![owner.as_str(), stream.as_str(), state.as_ref(), tx.now];
-                tx.run(sql!("object/put_state"), put)?
+                tx.run(sql!("object/put_states"), put)?
             }
             None => tx.run(sql!("object/forget_state"), [owner.as_str(), stream.as_str()])?,
         };

@@ -51,7 +51,7 @@ impl Partitions for SqliteStore {
         self.write("clear suspects", instance, move |tx| {
             check_fences(tx, instance, &fences)?;
             fences.iter().try_for_each(|fence| {
-                tx.run(sql!("partition/clear_suspect"), owned(instance, fence)).map(|_| ())
+                tx.run(sql!("partition/clear_suspects"), owned(instance, fence)).map(|_| ())
             })
         })
         .await
@@ -136,7 +136,7 @@ fn take(tx: &Tx<'_>, instance: InstanceId, wanted: &BTreeSet<PartitionNo>) -> Re
             taken.push(Taken { fence, is_suspect: found.is_suspect });
         } else if !found.is_owner_live {
             let by = params![no, instance.0.into_bytes(), tx.now];
-            let (epoch, is_suspect) = tx.sure(sql!("partition/take_partition"), by, |row| {
+            let (epoch, is_suspect) = tx.sure(sql!("partition/take_partitions"), by, |row| {
                 Ok((row::count(row, 0)?, row.get(1)?))
             })?;
             taken.push(Taken { fence: Fence { partition: no, epoch }, is_suspect });
@@ -151,7 +151,7 @@ fn release(tx: &Tx<'_>, instance: InstanceId, fences: &[Fence]) -> Result<u64> {
         return Ok(0);
     }
     let release =
-        |fence: &Fence| tx.run(sql!("partition/release_partition"), owned(instance, fence));
+        |fence: &Fence| tx.run(sql!("partition/release_partitions"), owned(instance, fence));
     fences.iter().map(release).sum()
 }
 
@@ -182,7 +182,7 @@ pub(crate) fn lost<'f>(
     instance: InstanceId,
     fences: impl IntoIterator<Item = &'f Fence>,
 ) -> Result<Vec<PartitionNo>> {
-    let mut is_owned = tx.prepare(sql!("partition/is_owned"))?;
+    let mut is_owned = tx.prepare(sql!("partition/fence"))?;
     let mut lost = Vec::new();
     for fence in fences {
         let asked = is_owned.query_row(owned(instance, fence), |row| row.get(0));

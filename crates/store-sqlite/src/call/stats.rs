@@ -10,6 +10,8 @@ use crate::tx::{Tx, sql};
 
 /// Most calls whose duration is looked at, the newest: eight bytes each.
 const DURATIONS_MAX: u32 = 1_000_000;
+/// What a row takes besides arguments and answer, its entries in indexes included: about.
+const ROW_BYTES: u64 = 500;
 
 pub(super) fn read(tx: &Tx<'_>, scope: &Scope, query: StatsQuery) -> Result<CallStats> {
     let before = |ms: u64| tx.now.saturating_sub(row::int(ms.saturating_mul(1000)));
@@ -21,15 +23,31 @@ pub(super) fn read(tx: &Tx<'_>, scope: &Scope, query: StatsQuery) -> Result<Call
     })?);
     read_durations(tx, owner, since, &mut stats)?;
     let asked = params![owner, since, row::int(METHODS_MAX as u64)];
-    stats.retries = tx.all(sql!("call/retries"), asked, |row| {
+    stats.retries = tx.all(sql!("call/call_retries"), asked, |row| {
         let (object_type, method) = (row.get(0)?, row.get(1)?);
         let (calls, retries_mean) = (row::count(row, 2)?, row.get(3)?);
         Ok(MethodRetries { object_type, method, calls, retries_mean })
     })?;
-    (stats.rows, stats.archived_rows) = tx.sure(sql!("call/count_rows"), [owner], |row| {
-        Ok((row::count(row, 0)?, row::count(row, 1)?))
-    })?;
+    count_rows(tx, owner, &mut stats)?;
     Ok(stats)
+}
+
+/// Rows, and an estimate of their bytes: counting pages would read them all.
+fn count_rows(tx: &Tx<'_>, owner: Option<&str>, stats: &mut CallStats) -> Result<()> {
+    let (rows, archived, mean, archived_mean) =
+        tx.sure(sql!("call/count_rows"), [owner], |row| {
+            let means: (f64, f64) = (row.get(2)?, row.get(3)?);
+            Ok((row::count(row, 0)?, row::count(row, 1)?, means.0, means.1))
+        })?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a mean of lengths is neither negative nor large"
+    )]
+    let bytes = |rows: u64, mean: f64| rows * (ROW_BYTES + mean as u64);
+    (stats.rows, stats.archived_rows) = (rows, archived);
+    stats.bytes = bytes(rows, mean) + bytes(archived, archived_mean);
+    Ok(())
 }
 
 fn read_state(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<CallState> {

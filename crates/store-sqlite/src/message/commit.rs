@@ -23,7 +23,7 @@ pub(super) fn write(tx: &Tx<'_>, commit: &Commit) -> Result<Committed> {
     let sent = send::all(tx, &commit.messages)?;
     let appended = event::append_all(tx, &commit.events)?;
     object::put_states(tx, &commit.fences, &commit.states)?;
-    commit.calls.iter().try_for_each(|result| call::answer(tx, result))?;
+    commit.calls.iter().try_for_each(|result| call::answer(tx, result, commit.instance))?;
     let mut submitted = Vec::new();
     for new in &commit.submits {
         submitted.extend(call::submit(tx, new)?.at);
@@ -63,7 +63,7 @@ fn start(tx: &Tx<'_>, commit: &Commit, started: &Started) -> Result<()> {
     let epoch = fence.map(|fence| row::int(fence.epoch));
     let found = find(tx, at)?;
     let (no, stream_no, position) = place(at);
-    tx.run(sql!("message/start"), params![no, stream_no, position, epoch])?;
+    tx.run(sql!("message/commit_started"), params![no, stream_no, position, epoch])?;
     match found.queue {
         Queue::Calls => call::start(tx, &found.owner, &found.id, commit.instance),
         Queue::Inbox | Queue::Outbox => Ok(()),
@@ -86,11 +86,11 @@ fn finish(tx: &Tx<'_>, done: &Done) -> Result<()> {
     }
     let (no, stream_no, position) = place(done.at);
     let left = params![no, stream_no, position, row::names_text(&waiting)];
-    tx.run(sql!("message/wait_for"), left).map(|_| ())
+    tx.run(sql!("message/commit_consumed"), left).map(|_| ())
 }
 
 fn end(tx: &Tx<'_>, at: MessageRef) -> Result<()> {
-    match tx.run(sql!("message/done"), place(at))? {
+    match tx.run(sql!("message/commit_done"), place(at))? {
         1 => Ok(()),
         _ => Err(gone(tx, at)),
     }
@@ -112,7 +112,7 @@ fn fail(tx: &Tx<'_>, failed: &FailedTry) -> Result<()> {
         serde_json::to_string(kept).expect("times and texts are JSON"),
         row::names_text(&failed.waiting)
     ];
-    tx.run(sql!("message/fail_try"), again)?;
+    tx.run(sql!("message/commit_failed"), again)?;
     match queue {
         Queue::Calls => call::give_back(tx, &owner, &id),
         Queue::Inbox | Queue::Outbox => Ok(()),
@@ -120,13 +120,12 @@ fn fail(tx: &Tx<'_>, failed: &FailedTry) -> Result<()> {
 }
 
 fn bury(tx: &Tx<'_>, dead: &Dead) -> Result<()> {
+    if find(tx, dead.at)?.queue == Queue::Calls {
+        return Err(tx.invalid("dead", "a call fails, and is no dead letter"));
+    }
     let (no, stream_no, position) = place(dead.at);
     let error = row::error_text(&dead.error);
     let letter = params![no, stream_no, position, dead.id.0.into_bytes(), error, tx.now];
-    match tx.run(sql!("message/bury"), letter)? {
-        1 => end(tx, dead.at),
-        _ => Err(tx
-            .error(Kind::Conflict)
-            .because(format!("message {:?} is not there any more, or is a call", dead.at))),
-    }
+    tx.run(sql!("message/commit_dead"), letter)?;
+    end(tx, dead.at)
 }

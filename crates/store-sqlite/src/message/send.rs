@@ -94,7 +94,7 @@ pub(crate) fn put(tx: &Tx<'_>, count: u16, letter: &Letter<'_>) -> Result<Messag
         letter.not_before,
         letter.waiting
     ];
-    tx.run(sql!("message/insert"), new)?;
+    tx.run(sql!("message/put_messages"), new)?;
     Ok(at)
 }
 

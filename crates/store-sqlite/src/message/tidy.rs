@@ -20,7 +20,7 @@ pub(super) fn all(tx: &Tx<'_>, upkeep: &Upkeep, limit: u32) -> Result<Tidied> {
         Some(ms) => tx.run(sql!("message/tidy_dead"), params![before(ms), limit])?,
         None => 0,
     };
-    let ids = tx.run(sql!("message/tidy_ids"), params![before(upkeep.dedupe_ms), limit])?;
+    let ids = tx.run(sql!("message/tidy_messages"), params![before(upkeep.dedupe_ms), limit])?;
     let streams = forget_streams(tx, before(upkeep.stream_ms), limit)?;
     Ok(Tidied { ids, archived, expired, tombstones, dead, streams })
 }

@@ -1,5 +1,5 @@
 -- How often questions of the window were repeated, by method, the most repeated first.
-SELECT /* call/retries */ object_type, method, count(*), avg(retry_count)
+SELECT /* call/call_retries */ object_type, method, count(*), avg(retry_count)
 FROM calls INDEXED BY calls_by_time
 WHERE created_at >= ?2 AND (?1 IS NULL OR owner = ?1)
 GROUP BY object_type, method

@@ -1,5 +1,5 @@
 -- Ids seen long ago whose message is neither on its way nor given up on; uses message_ids_by_time.
-DELETE FROM message_ids /* message/tidy_ids */
+DELETE FROM message_ids /* message/tidy_messages */
 WHERE (owner, id) IN (
     SELECT i.owner, i.id
     FROM message_ids AS i

@@ -1,4 +1,4 @@
 -- Whether a partition is the instance's at that epoch.
-SELECT /* partition/is_owned */ EXISTS (
+SELECT /* partition/fence */ EXISTS (
     SELECT 1 FROM partitions WHERE no = ?1 AND epoch = ?2 AND instance = ?3
 )

@@ -1,4 +1,0 @@
--- A call has its answer. Guarded: one that has one keeps it.
-UPDATE calls /* call/answer */
-SET state = ?3, reply = ?4, error = ?5, processed_at = ?6, updated_at = ?6
-WHERE owner = ?1 AND request_id = ?2 AND state < 2
