@@ -14,7 +14,7 @@ use windrow_store::ingest::{FileState, Verdict, errors_json};
 use windrow_store::{Error, Kind, Result, Scope};
 
 use crate::tx::{Tx, sql};
-use crate::{SqliteStore, fold, ingest, row};
+use crate::{SqliteStore, fold, ingest, lifecycle, row};
 
 mod reprocess;
 
@@ -147,7 +147,11 @@ fn create(tx: &Tx<'_>, new: &NewBatch) -> Result<Batch> {
         check_open(tx, new)?;
     }
     insert(tx, new, state)?;
-    find(tx, &Scope::All, new.id)
+    let created = find(tx, &Scope::All, new.id)?;
+    if state.is_closed() {
+        lifecycle::tell(tx, &created)?;
+    }
+    Ok(created)
 }
 
 /// `Limited` when the owner has as many open batches as it may have. One writer: nobody comes between.

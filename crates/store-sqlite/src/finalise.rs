@@ -13,7 +13,7 @@ use windrow_store::finalise::{Finalisation, Finalise, NewOutput, Rows, check_out
 use windrow_store::{Error, Kind, Result, Scope};
 
 use crate::tx::{Tx, sql};
-use crate::{SqliteStore, batch, fold, row};
+use crate::{SqliteStore, batch, fold, lifecycle, row};
 
 #[async_trait]
 impl Finalise for SqliteStore {
@@ -115,7 +115,9 @@ fn close(
     tx.run(sql!("finalise/close"), closed)?;
     batch::drop_outputs(tx, batch.id)?;
     outputs.iter().try_for_each(|output| put_output(tx, &batch, output))?;
-    batch::find(tx, &Scope::All, batch.id)
+    let closed = batch::find(tx, &Scope::All, batch.id)?;
+    lifecycle::tell(tx, &closed)?;
+    Ok(closed)
 }
 
 /// Makes an output a file of the batch's owner, in the place of an earlier one.

@@ -19,6 +19,7 @@ mod ingest;
 mod inspect;
 mod key;
 mod lease;
+mod lifecycle;
 mod member;
 mod message;
 mod object;
