@@ -17,7 +17,7 @@ use windrow_store::inspect::{
 use windrow_store::record::Finished;
 use windrow_store::{Scope, Store};
 
-use super::jobs::Listed;
+use super::lists::{self, Listed, PageQuery};
 use super::words::{self, ItemStatus, found, job_id};
 use crate::app::App;
 use crate::auth::Caller;
@@ -39,12 +39,6 @@ pub(crate) struct ListQuery {
     /// last.
     #[param(inline, nullable = false)]
     sort: Option<Sort>,
-    /// How many.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    page_size: Option<u32>,
-    /// The `nextCursor` of the page before, which asked for the same.
-    #[param(max_length = 1024, pattern = "^[A-Za-z0-9._-]*$")]
-    after: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
@@ -55,10 +49,11 @@ enum Sort {
     UpdatedAt,
 }
 
-/// A row of the grid.
+/// Where an item stands, in every list of items.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Item {
+#[schema(as = ItemStanding)]
+pub(super) struct Standing {
     /// The number of its line.
     #[schema(pattern = "^[1-9][0-9]*$")]
     item_id: String,
@@ -76,11 +71,19 @@ pub(crate) struct Item {
     /// When it is tried again, at the earliest.
     #[schema(value_type = Option<String>, format = DateTime, required)]
     not_before: Option<Timestamp>,
+    #[schema(required)]
+    custom_id: Option<String>,
+}
+
+/// A row of the grid.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Item {
+    #[serde(flatten)]
+    standing: Standing,
     /// Only of items without a result.
     #[schema(required)]
     input_summary: Option<InputSummary>,
-    #[schema(required)]
-    custom_id: Option<String>,
     #[schema(required)]
     http_status: Option<u16>,
     #[schema(required)]
@@ -143,17 +146,18 @@ enum AttemptClass {
 /// Lists the items of a job
 #[utoipa::path(
     get, path = "/jobs/{id}/items", operation_id = "listItems", tag = "Items", security(("key" = [])),
-    params(("id" = String, Path, format = "uuid"), ListQuery),
+    params(("id" = String, Path, format = "uuid"), ListQuery, PageQuery),
     responses((status = 200, description = "A page.", body = Listed<Item>), Missing))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<String>,
     Query(query): Query<ListQuery>,
+    Query(page): Query<PageQuery>,
 ) -> Result<axum::Json<Listed<Item>>> {
     let (id, scope) = (job_id(&id)?, caller.scope());
     let statuses = words::item_statuses(query.statuses.as_deref())?;
-    let limit = words::page_size(query.page_size)?;
+    let (after, limit) = page.read()?;
     // A list of nothing would not say that there is no such job.
     found(app.store.batch(&scope, id).await, id)?;
     let walk = Walk {
@@ -164,7 +168,7 @@ pub(crate) async fn list(
         outcomes: statuses.iter().filter_map(|status| status.outcome()).collect(),
         parts: Part::asked(&statuses, query.sort.unwrap_or_default()),
     };
-    walk.page(words::after(query.after).as_deref(), limit).await.map(axum::Json)
+    walk.page(after.as_deref(), limit).await.map(axum::Json)
 }
 
 /// Lists the tries of an item
@@ -260,10 +264,10 @@ impl Walk<'_> {
         let Some(after) = after else { return Ok((0, None)) };
         let fits = |(no, part): (usize, &Part)| {
             let rest = after.strip_prefix(part.prefix())?;
-            Some((no, words::after(Some(rest.to_owned()))))
+            Some((no, words::given(Some(rest.to_owned()))))
         };
         let found = self.parts.iter().enumerate().find_map(fits);
-        found.ok_or_else(words::no_cursor)
+        found.ok_or_else(lists::no_cursor)
     }
 
     async fn rows(
@@ -284,7 +288,7 @@ impl Walk<'_> {
                     ..FinishedQuery::default()
                 };
                 let has_cursor = query.after.is_some();
-                let page = words::page(self.store.finished(self.scope, query).await, has_cursor)?;
+                let page = lists::page(self.store.finished(self.scope, query).await, has_cursor)?;
                 Ok((page.rows.into_iter().map(Item::from).collect(), page.next))
             }
             Part::Pending => {
@@ -296,7 +300,7 @@ impl Walk<'_> {
                     ..PendingQuery::default()
                 };
                 let has_cursor = query.after.is_some();
-                let page = words::page(self.store.pending(self.scope, query).await, has_cursor)?;
+                let page = lists::page(self.store.pending(self.scope, query).await, has_cursor)?;
                 Ok((page.rows.into_iter().map(Item::from).collect(), page.next))
             }
         }
@@ -307,7 +311,7 @@ impl From<FinishedLine> for Item {
     fn from(line: FinishedLine) -> Self {
         let result = result(&line.result);
         let FinishedLine { batch, finished_at, result: finished, .. } = line;
-        Self {
+        let standing = Standing {
             item_id: finished.line.to_string(),
             job_id: batch,
             status: finished.status.into(),
@@ -316,8 +320,11 @@ impl From<FinishedLine> for Item {
             locked_at: None,
             updated_at: finished_at,
             not_before: None,
-            input_summary: None,
             custom_id: finished.custom_id,
+        };
+        Self {
+            standing,
+            input_summary: None,
             http_status: finished.http_status,
             error_code: finished.error_code,
             error: finished.error,
@@ -338,8 +345,8 @@ fn result(finished: &Finished) -> Option<Box<RawValue>> {
     }
 }
 
-impl From<PendingLine> for Item {
-    fn from(line: PendingLine) -> Self {
+impl From<&PendingLine> for Standing {
+    fn from(line: &PendingLine) -> Self {
         Self {
             item_id: line.line.to_string(),
             job_id: line.batch,
@@ -350,6 +357,14 @@ impl From<PendingLine> for Item {
             updated_at: line.updated_at,
             not_before: line.not_before,
             custom_id: line.summary.custom_id.clone(),
+        }
+    }
+}
+
+impl From<PendingLine> for Item {
+    fn from(line: PendingLine) -> Self {
+        Self {
+            standing: Standing::from(&line),
             input_summary: Some(line.summary.into()),
             http_status: None,
             error_code: None,

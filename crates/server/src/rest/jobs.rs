@@ -1,13 +1,14 @@
 //! `/api/jobs`: lists, retrieves, pauses, resumes, cancels.
 
 use axum::extract::State;
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use serde::Deserialize;
+use utoipa::IntoParams;
 use windrow_domain::BatchId;
 use windrow_store::batch::Batch;
-use windrow_store::inspect::{BatchesQuery, Page};
+use windrow_store::inspect::BatchesQuery;
 
 use super::job::Job;
+use super::lists::{self, Jobs, JobsQuery, Listed, PageQuery};
 use super::words::{self, JobStatus, found, job_id};
 use crate::act::{Action, note};
 use crate::app::App;
@@ -23,48 +24,6 @@ pub(crate) struct ListQuery {
     /// Only those: separated by commas.
     #[param(value_type = Option<Vec<JobStatus>>, inline, style = Form, explode = false)]
     statuses: Option<String>,
-    /// Whose: `me`, or for admins an owner, or `all`.
-    #[param(max_length = 256, default = "me", pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
-    user_id: Option<String>,
-    /// Only those with this word.
-    #[param(max_length = 64, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
-    job_type: Option<String>,
-    /// Not before this time.
-    #[param(schema_with = words::time_schema)]
-    from: Option<String>,
-    /// Before this time.
-    #[param(schema_with = words::time_schema)]
-    to: Option<String>,
-    /// How many.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    page_size: Option<u32>,
-    /// The `nextCursor` of the page before, which asked for the same.
-    #[param(max_length = 1024, pattern = "^[A-Za-z0-9._-]*$")]
-    after: Option<String>,
-}
-
-/// Rows, and how to ask for the next ones.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = Page)]
-pub(crate) struct Listed<T> {
-    data: Vec<T>,
-    /// Null on the last page.
-    #[schema(required)]
-    next_cursor: Option<String>,
-}
-
-impl<T> Listed<T> {
-    pub(super) fn new(data: Vec<T>, next_cursor: Option<String>) -> Self {
-        Self { data, next_cursor }
-    }
-
-    pub(super) fn of<R>(page: Page<R>) -> Self
-    where
-        T: From<R>,
-    {
-        Self::new(page.rows.into_iter().map(T::from).collect(), page.next)
-    }
 }
 
 /// Lists jobs
@@ -72,25 +31,21 @@ impl<T> Listed<T> {
 /// The newest first.
 #[utoipa::path(
     get, path = "/jobs", operation_id = "listJobs", tag = "Jobs", security(("key" = [])),
-    params(ListQuery),
+    params(ListQuery, JobsQuery, PageQuery),
     responses((status = 200, description = "A page.", body = Listed<Job>)))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
     Query(query): Query<ListQuery>,
+    Query(jobs): Query<JobsQuery>,
+    Query(page): Query<PageQuery>,
 ) -> Result<axum::Json<Listed<Job>>> {
-    let scope = words::scope(&caller, query.user_id.as_deref())?;
-    let page = BatchesQuery {
-        states: words::job_states(query.statuses.as_deref())?,
-        job_type: words::job_type(query.job_type)?,
-        from: words::time("from", query.from.as_deref())?,
-        to: words::time("to", query.to.as_deref())?,
-        after: words::after(query.after),
-        limit: words::page_size(query.page_size)?,
-        ..BatchesQuery::default()
-    };
-    let has_cursor = page.after.is_some();
-    let page = words::page(app.store.batches(&scope, page).await, has_cursor)?;
+    let (Jobs { scope, job_type, from, to }, (after, limit)) = (jobs.read(&caller)?, page.read()?);
+    let has_cursor = after.is_some();
+    let states = words::job_states(query.statuses.as_deref())?;
+    let query =
+        BatchesQuery { states, job_type, from, to, after, limit, ..BatchesQuery::default() };
+    let page = lists::page(app.store.batches(&scope, query).await, has_cursor)?;
     Ok(axum::Json(Listed::of(page)))
 }
 

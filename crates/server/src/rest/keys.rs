@@ -13,7 +13,7 @@ use windrow_domain::{KeyId, Owner, Role};
 use windrow_store::key::{Key, KeysQuery};
 use windrow_store::{Kind, Scope};
 
-use super::jobs::Listed;
+use super::lists::{self, Listed, PageQuery};
 use super::words;
 use crate::app::App;
 use crate::auth::Caller;
@@ -29,12 +29,6 @@ pub(crate) struct ListQuery {
     /// Whose; everybody's unless told.
     #[param(max_length = 256, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
     owner: Option<String>,
-    /// How many.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    page_size: Option<u32>,
-    /// The `nextCursor` of the page before, which asked for the same.
-    #[param(max_length = 1024, pattern = "^[A-Za-z0-9._-]*$")]
-    after: Option<String>,
 }
 
 /// Whose a new key is, and what it may do.
@@ -103,22 +97,22 @@ pub(crate) struct Made {
 /// For admins.
 #[utoipa::path(
     get, path = "/keys", operation_id = "listKeys", tag = "Keys", security(("key" = [])),
-    params(ListQuery),
+    params(ListQuery, PageQuery),
     responses((status = 200, description = "A page.", body = Listed<KeyObject>)))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
     Query(query): Query<ListQuery>,
+    Query(page): Query<PageQuery>,
 ) -> Result<axum::Json<Listed<KeyObject>>> {
     caller.check_admin()?;
-    let scope = match words::after(query.owner) {
+    let scope = match words::given(query.owner) {
         Some(name) => Scope::Owner(owner(&name)?),
         None => Scope::All,
     };
-    let page =
-        KeysQuery { after: words::after(query.after), limit: words::page_size(query.page_size)? };
-    let has_cursor = page.after.is_some();
-    let page = words::page(app.store.keys(&scope, page).await, has_cursor)?;
+    let (after, limit) = page.read()?;
+    let has_cursor = after.is_some();
+    let page = lists::page(app.store.keys(&scope, KeysQuery { after, limit }).await, has_cursor)?;
     Ok(axum::Json(Listed::of(page)))
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod job;
 mod jobs;
 mod keys;
 mod kickoff;
+mod lists;
 mod pending;
 mod reprocess;
 mod shared;

@@ -1,4 +1,4 @@
-//! The words of this API, read defensively: statuses, times, owners, ids, pages.
+//! The words of this API, read defensively: statuses, times, owners, ids.
 
 use axum::http::StatusCode;
 use jiff::Timestamp;
@@ -9,13 +9,12 @@ use utoipa::openapi::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
 use windrow_domain::attempt::Status;
 use windrow_domain::{BatchId, Ending, Owner, Role, State};
 use windrow_store::Scope;
-use windrow_store::inspect::{PAGE_MAX, Page, Place};
+use windrow_store::inspect::Place;
 
 use crate::auth::Caller;
 use crate::error::{Error, Result};
 use crate::openai::ids;
 
-const PAGE_USUAL: u32 = 100;
 const JOB_TYPE_CHARS_MAX: usize = 64;
 
 /// Where an item stands.
@@ -216,32 +215,8 @@ fn or_empty(format: SchemaFormat) -> Schema {
     Schema::from(AnyOfBuilder::new().item(given).item(empty).build())
 }
 
-/// A page of a list; a cursor that the store does not take is told as what it is.
-pub(super) fn page<T>(given: windrow_store::Result<Page<T>>, has_cursor: bool) -> Result<Page<T>> {
-    given.map_err(|error| match error.kind {
-        windrow_store::Kind::Invalid if has_cursor => no_cursor(),
-        _ => error.into(),
-    })
-}
-
-pub(super) fn no_cursor() -> Error {
-    let message = "`after` is no cursor of this list; begin again without it.";
-    Error::invalid("after", message)
-}
-
-/// How many rows were asked for, within bounds.
-pub(super) fn page_size(asked: Option<u32>) -> Result<u32> {
-    match asked.unwrap_or(PAGE_USUAL) {
-        size if (1..=PAGE_MAX).contains(&size) => Ok(size),
-        _ => {
-            let message = format!("`pageSize` must be between 1 and {PAGE_MAX}.");
-            Err(Error::invalid("pageSize", message))
-        }
-    }
-}
-
-/// Where a page begins; an empty text is none.
-pub(super) fn after(text: Option<String>) -> Option<String> {
+/// A text; an empty one is none.
+pub(super) fn given(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
 
@@ -250,7 +225,7 @@ pub(super) fn job_type(text: Option<String>) -> Result<Option<String>> {
     let fits = |text: &String| {
         !text.chars().any(char::is_control) && text.chars().count() <= JOB_TYPE_CHARS_MAX
     };
-    match after(text) {
+    match given(text) {
         Some(text) if !fits(&text) => {
             let message = format!("`jobType` has at most {JOB_TYPE_CHARS_MAX} plain characters.");
             Err(Error::invalid("jobType", message))
