@@ -25,13 +25,24 @@ function follow(api, node) {
   while (found?.$ref) {
     found = found.$ref.slice(2).split("/").reduce((at, part) => at?.[part], api);
   }
-  return found ?? {};
+  return whole(api, found ?? {});
+}
+
+// A schema that is made of others, as one.
+function whole(api, { allOf, ...own }) {
+  if (!allOf) return own;
+  const parts = [...allOf.map((part) => follow(api, part)), own];
+  const properties = Object.assign({}, ...parts.map((part) => part.properties));
+  const required = parts.flatMap((part) => part.required ?? []);
+  const one = Object.assign({}, ...parts);
+  return Object.keys(properties).length ? { ...one, properties, required } : one;
 }
 
 // A few words for what a value is.
 function kind(schema) {
   if (!schema) return "anything";
   if (schema.$ref) return named(schema.$ref);
+  if (schema.allOf) return schema.allOf.map(kind).join(" and ");
   const several = schema.oneOf ?? schema.anyOf;
   if (several) return several.map(kind).join(" or ");
   if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(" | ");
@@ -58,10 +69,16 @@ function bounds(schema) {
 // Links the names of schemas to where they are shown.
 function linked(schema) {
   const text = kind(schema);
-  const name = [schema, ...(schema?.oneOf ?? []), schema?.items].find((part) => part?.$ref)?.$ref;
+  const name = [schema, ...(schema?.oneOf ?? []), ...(schema?.allOf ?? []), schema?.items].find((part) => part?.$ref)?.$ref;
   return name
     ? make("a", { href: `#schema-${named(name)}` }, make("code", {}, text))
     : make("code", {}, text);
+}
+
+// A path that goes on in the next line where one of its parts begins.
+function breaking(path) {
+  const parts = path.split(/(?=\/)/).flatMap((part) => [make("wbr"), part]);
+  return make("span", {}, ...parts);
 }
 
 function table(heads, rows) {
@@ -171,7 +188,8 @@ function call(api, path, verb, operation) {
 }
 
 function schemas(api) {
-  const shown = Object.entries(api.components?.schemas ?? {}).map(([name, schema]) => {
+  const shown = Object.entries(api.components?.schemas ?? {}).map(([name, made]) => {
+    const schema = whole(api, made);
     const article = make("article", { id: `schema-${name}` }, make("h3", {}, make("code", {}, name)));
     if (schema.description) article.append(prose(schema.description));
     article.append(schema.properties ? fields(schema) : make("p", {}, make("code", {}, kind(schema))));
@@ -197,7 +215,7 @@ function show(api) {
     place.append(make("h2", {}, tag.name), prose(tag.description));
     const links = own.map(({ path, verb, operation }) => {
       const word = make("span", { class: `verb ${verb}` }, verb.toUpperCase());
-      return make("li", {}, make("a", { href: `#${operation.operationId}` }, word, path));
+      return make("li", {}, make("a", { href: `#${operation.operationId}` }, word, breaking(path)));
     });
     index.append(make("h2", {}, tag.name), make("ul", {}, ...links));
     place.append(...own.map(({ path, verb, operation }) => call(api, path, verb, operation)));
