@@ -1,11 +1,14 @@
 //! The log, on standard error: sentences for people, fields for machines, never bodies or keys. Traces
 //! go to a collector when the configuration names one.
 
+use std::io::IsTerminal as _;
+
 use anyhow::Context as _;
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::{Layer, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Registry};
@@ -32,17 +35,32 @@ pub(crate) fn start(config: &Config, format: Option<LogFormat>) -> anyhow::Resul
         let what = format!("`log` is {:?}, which is no filter", config.log);
         Told::new(Ending::Config, what, "give it as `info` or `windrow_engine=debug,warn`.")
     })?;
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    let lines: Box<dyn Layer<Registry> + Send + Sync> = match format.unwrap_or(config.log_format) {
-        LogFormat::Text => lines.boxed(),
-        LogFormat::Json => lines.json().boxed(),
-    };
+    let format = format.unwrap_or(config.log_format);
+    let lines = lines(format, has_colour(), std::io::stderr);
     let provider = config.otlp.as_deref().map(provider).transpose()?;
     let traces = provider
         .as_ref()
         .map(|provider| tracing_opentelemetry::layer().with_tracer(provider.tracer("windrow")));
     tracing_subscriber::registry().with(lines).with(traces).with(filter).init();
     Ok(Log(provider))
+}
+
+/// Colours are for people who look, and want them: a file or a pipe has none.
+fn has_colour() -> bool {
+    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    std::io::stderr().is_terminal() && !unwanted
+}
+
+/// The lines of the log, as they are written.
+fn lines<W>(format: LogFormat, colour: bool, writer: W) -> Box<dyn Layer<Registry> + Send + Sync>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let lines = tracing_subscriber::fmt::layer().with_ansi(colour).with_writer(writer);
+    match format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().boxed(),
+    }
 }
 
 /// Sends spans to a collector, in batches and from a thread of its own.
@@ -62,6 +80,45 @@ pub(crate) fn start_if_asked(config: &Config) -> anyhow::Result<Option<Log>> {
         Origin::Default => Ok(None),
         Origin::File { .. } | Origin::Environment(_) | Origin::Flag => {
             start(config, None).map(Some)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// What was written.
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn only_who_looks_sees_colours() {
+        assert!(!has_colour() || std::io::stderr().is_terminal());
+        for (format, colour) in
+            [(LogFormat::Text, true), (LogFormat::Text, false), (LogFormat::Json, false)]
+        {
+            let kept = Kept::default();
+            let writer = kept.clone();
+            let log =
+                tracing_subscriber::registry().with(lines(format, colour, move || writer.clone()));
+            tracing::subscriber::with_default(log, || tracing::info!(lines = 3, "file taken in"));
+            let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+            assert!(text.contains("file taken in"), "{text}");
+            assert_eq!(text.contains('\u{1b}'), colour, "{text:?}");
         }
     }
 }
