@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::Router;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware;
-use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windrow_domain::Target;
@@ -21,6 +20,7 @@ use crate::describe::{self, page};
 use crate::error::Error;
 use crate::metrics::{self, Metrics};
 use crate::options::Options;
+use crate::places::AllPlaces;
 use crate::trace::trace;
 use crate::{openai, ops, rest};
 
@@ -82,7 +82,7 @@ pub struct Inner {
     pub(crate) metrics: Metrics,
     pub(crate) guard: Guard,
     pub(crate) models: openai::Models,
-    pub(crate) uploads: Arc<Semaphore>,
+    pub(crate) places: AllPlaces,
 }
 
 impl std::ops::Deref for App {
@@ -101,7 +101,7 @@ impl App {
         Self(Arc::new(Inner {
             guard: Guard::new(&options),
             models: openai::Models::default(),
-            uploads: Arc::new(Semaphore::new(options.uploads_max)),
+            places: AllPlaces::new(&options),
             store,
             storage,
             routes,

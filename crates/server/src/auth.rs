@@ -46,6 +46,8 @@ pub struct Caller {
     pub address: Option<IpAddr>,
     /// An admin that named no owner may reach everybody's.
     everybody: bool,
+    /// Of the key's text.
+    hash: [u8; 32],
 }
 
 impl Caller {
@@ -65,6 +67,15 @@ impl Caller {
     /// The address as text.
     pub fn source_address(&self) -> Option<String> {
         self.address.map(|address| address.to_string())
+    }
+
+    /// Whether its key is still good, for one whose request goes on for long. Trouble with the
+    /// database says nothing about the key.
+    pub(crate) async fn is_let_in(&self, app: &App) -> bool {
+        match app.guard.find(app, self.hash).await {
+            Ok(_) => true,
+            Err(error) => error.status != StatusCode::UNAUTHORIZED,
+        }
     }
 
     /// Err for one that is no admin.
@@ -215,7 +226,8 @@ impl FromRequestParts<App> for Caller {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self> {
-        let key = app.guard.find(app, secret(&parts.headers)?.hash()).await?;
+        let hash = secret(&parts.headers)?.hash();
+        let key = app.guard.find(app, hash).await?;
         app.guard.check_rate(&key.owner)?;
         app.guard.note_use(key.id);
         let acts_for = acts_for(&parts.headers, key.role)?;
@@ -226,6 +238,7 @@ impl FromRequestParts<App> for Caller {
             role: key.role,
             key: key.id,
             address: address.map(|ConnectInfo(address)| address.ip()),
+            hash,
         })
     }
 }

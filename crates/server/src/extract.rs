@@ -8,19 +8,22 @@ use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
+use crate::app::App;
 use crate::error::Error;
 
-/// Longest wait for a body that is small.
-const BODY_TIME_MAX: Duration = Duration::from_secs(30);
+/// A small body is there as a whole within the time in which a large one may be silent.
+fn body_time(app: &App) -> Duration {
+    Duration::from_millis(app.options.body_idle_ms_max)
+}
 
 /// A JSON body.
 pub(crate) struct Json<T>(pub(crate) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
+impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
     type Rejection = Error;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Error> {
-        let read = timeout(BODY_TIME_MAX, axum::Json::from_request(request, state)).await;
+    async fn from_request(request: Request, app: &App) -> Result<Self, Error> {
+        let read = timeout(body_time(app), axum::Json::from_request(request, app)).await;
         let axum::Json(value) = read.map_err(|_| Error::too_slow())??;
         Ok(Self(value))
     }
@@ -29,11 +32,11 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
 /// A JSON body that may be left out, or null.
 pub(crate) struct JsonOr<T>(pub(crate) T);
 
-impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for JsonOr<T> {
+impl<T: DeserializeOwned + Default> FromRequest<App> for JsonOr<T> {
     type Rejection = Error;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Error> {
-        let read = timeout(BODY_TIME_MAX, bytes::Bytes::from_request(request, state)).await;
+    async fn from_request(request: Request, app: &App) -> Result<Self, Error> {
+        let read = timeout(body_time(app), bytes::Bytes::from_request(request, app)).await;
         let bytes = read.map_err(|_| Error::too_slow())??;
         if bytes.is_empty() {
             return Ok(Self(T::default()));

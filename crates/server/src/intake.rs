@@ -12,14 +12,14 @@ use jiff::{SignedDuration, Timestamp};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Number;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::io::StreamReader;
 use tracing::Instrument as _;
 use utoipa::ToSchema;
 use windrow_domain::FileId;
 use windrow_engine::ingest::{self, Ingested, ingest_by};
-use windrow_store::Scope;
 use windrow_store::ingest::NewFile;
+use windrow_store::{Ingest, Scope};
 
 use crate::app::App;
 use crate::auth::Caller;
@@ -86,6 +86,16 @@ impl ExpiresAfter {
     }
 }
 
+/// Where lines go: the store, or something before it.
+pub(crate) type Into<'a> = dyn Ingest + Sync + 'a;
+
+/// What a file is called, and how long it lives.
+pub(crate) struct Named<'a> {
+    pub(crate) id: FileId,
+    pub(crate) name: Option<&'a str>,
+    pub(crate) life_secs: u64,
+}
+
 /// What a form must say beside its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -95,18 +105,11 @@ pub(crate) enum Purpose {
     Known,
 }
 
-/// The right to send a file, as long as it is held.
-pub(crate) fn permit(app: &App) -> Result<OwnedSemaphorePermit> {
-    app.uploads.clone().try_acquire_owned().map_err(|_| {
-        let message = "As many uploads run as there may be; come again in a moment.";
-        Error::new(StatusCode::TOO_MANY_REQUESTS, "uploads_exceeded", message).after_secs(2)
-    })
-}
-
 /// Takes in the part `file` of a form. The other parts may come before it or after it: others see
 /// the file when the form was read to its end and is right, and not before.
 pub(crate) async fn receive(
     app: &App,
+    into: &Into<'_>,
     caller: &Caller,
     parts: Parts,
     purpose: Purpose,
@@ -118,7 +121,7 @@ pub(crate) async fn receive(
     let (begins, begun) = oneshot::channel();
     let (sender, pieces) = mpsc::channel(PIECES_WAITING_MAX);
     let reading = form::Reader::new(form, begins, sender).read(parts);
-    let storing = store(app, caller, purpose, begun, pieces);
+    let storing = store(app, into, caller, purpose, begun, pieces);
     tokio::pin!(reading, storing);
     let stored = tokio::select! {
         biased;
@@ -136,6 +139,7 @@ pub(crate) async fn receive(
 /// Stores a file once it begins, as its pieces come; none when no file comes.
 async fn store(
     app: &App,
+    into: &Into<'_>,
     caller: &Caller,
     purpose: Purpose,
     begun: oneshot::Receiver<Begun>,
@@ -154,7 +158,8 @@ async fn store(
             }
         }
     });
-    Some(take_in_as(id, app, caller, purpose, name.as_deref(), life_secs, bytes).await)
+    let named = Named { id, name: name.as_deref(), life_secs };
+    Some(take_in(app, into, caller, purpose, named, bytes).await)
 }
 
 /// What was stored already vanishes again.
@@ -176,29 +181,18 @@ pub(crate) async fn give_up(
 /// Takes in bytes as they come.
 pub(crate) async fn take_in(
     app: &App,
-    caller: &Caller,
-    name: Option<&str>,
-    life_secs: u64,
-    bytes: impl Stream<Item = io::Result<Bytes>> + Send,
-) -> Result<Ingested> {
-    take_in_as(FileId::new(), app, caller, Purpose::Known, name, life_secs, bytes).await
-}
-
-async fn take_in_as(
-    id: FileId,
-    app: &App,
+    into: &Into<'_>,
     caller: &Caller,
     purpose: Purpose,
-    name: Option<&str>,
-    life_secs: u64,
+    named: Named<'_>,
     bytes: impl Stream<Item = io::Result<Bytes>> + Send,
 ) -> Result<Ingested> {
     let file = NewFile {
-        id,
+        id: named.id,
         owner: caller.owner.clone(),
-        name: shown_name(name)?,
+        name: shown_name(named.name)?,
         purpose: PURPOSE.to_owned(),
-        expires_at: Some(after(app.clock.now(), life_secs)?),
+        expires_at: Some(after(app.clock.now(), named.life_secs)?),
     };
     let options = ingest::Options {
         file_bytes_max: app.options.upload_bytes_max,
@@ -210,7 +204,7 @@ async fn take_in_as(
     let reader = StreamReader::new(patience.watch(bytes));
     let began = app.clock.elapsed();
     let span = tracing::info_span!("ingest", file.id = %file.id);
-    let ingesting = ingest_by(&app.clock, &*app.store, reader, file, options);
+    let ingesting = ingest_by(&app.clock, into, reader, file, options);
     let ingested = ingesting.instrument(span).await;
     let ingested = ingested.map_err(refused)?;
     app.metrics.ingested(app.clock.elapsed().saturating_sub(began));

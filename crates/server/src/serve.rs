@@ -1,7 +1,8 @@
 //! Serving: accepts connections, bounds them, and ends when asked to.
 //!
 //! Holds throughout: so many connections and no more; a head comes in time or never, and an answer is
-//! taken or given up; when asked to stop, what is in flight may finish within the grace time.
+//! taken or given up; when asked to stop, what is in flight may finish within the grace time, also
+//! when nobody waits for its answer any more.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -30,6 +31,9 @@ use crate::wire::Wire;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How often the last use of keys is noted.
 const USE_EVERY: Duration = Duration::from_secs(30);
+
+/// How long it takes to give back what was not finished.
+const GIVE_BACK_MS: u64 = 2_000;
 
 impl App {
     /// Answers requests until it is asked to stop; with a certificate over TLS only.
@@ -75,14 +79,27 @@ impl App {
         }
         drop(gate);
         self.rest.stop();
+        let until_ms = self.clock.millis().saturating_add(self.tasks_ms_max());
         tokio::select! {
             () = graceful.shutdown() => {}
             () = self.clock.sleep(Duration::from_millis(self.options.grace_ms)) => {
                 tracing::warn!("requests were still in flight at the end of the grace time");
             }
         }
+        tokio::select! {
+            () = self.rest.finish() => {}
+            () = self.clock.sleep_until(until_ms) => {
+                tracing::warn!("a job was still driven at the end of the grace time");
+            }
+        }
         noting.join_all().await;
         Ok(())
+    }
+
+    /// Longest wait for what goes on though its caller has gone: a slice that is asked to end has the
+    /// grace time of an engine, and a moment to give its lines back.
+    fn tasks_ms_max(&self) -> u64 {
+        self.options.grace_ms.max(self.work.grace_ms.saturating_add(GIVE_BACK_MS))
     }
 
     fn server(&self) -> auto::Builder<TokioExecutor> {

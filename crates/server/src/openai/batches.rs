@@ -110,7 +110,7 @@ pub(crate) async fn create(
         let message = "The file was not uploaded for the purpose `batch`.";
         return Err(Error::invalid("input_file_id", message));
     }
-    let errors = validate(&app, &scope, &file, &create.endpoint).await?;
+    let errors = validate(&app, &caller, &file, &create.endpoint).await?;
     let new_id = BatchId::new();
     let batch = NewBatch {
         id: new_id,

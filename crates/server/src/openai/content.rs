@@ -1,6 +1,7 @@
 //! `GET /v1/files/{id}/content`: the exact bytes of an upload, or an output; also while it grows.
 //!
-//! Holds throughout: a piece at a time is in memory; a slow reader holds no lock and no transaction.
+//! Holds throughout: a piece at a time is in memory; a slow reader holds no lock and no transaction;
+//! so many outputs and no more are made at the same time.
 
 use std::io;
 use std::ops::Range;
@@ -25,6 +26,7 @@ use crate::describe::refusals::{Beyond, Missing};
 use crate::download::{Download, pipe};
 use crate::error::{Error, Result};
 use crate::extract::Path;
+use crate::places::Place;
 use crate::range::{Asked, read_range};
 
 /// Most bytes of results in memory while an output is made for one reader.
@@ -56,9 +58,10 @@ pub(crate) async fn content(
 ) -> Result<Response> {
     let scope = caller.scope();
     match find(&app, &scope, &id).await? {
-        Found::Stored(file) => stored(app, scope, *file, &headers).await,
+        Found::Stored(file) => stored(app, &caller, *file, &headers).await,
         Found::Growing { batch, kind, .. } => {
-            let bytes = made(&app, scope, batch.id, kind, None);
+            let place = app.places.downloads.take(&caller.owner)?;
+            let bytes = made(&app, scope, batch.id, kind, None, place);
             let mut response = Download::jsonl(&id).of(bytes);
             response.headers_mut().insert(INCOMPLETE, HeaderValue::from_static("true"));
             Ok(response)
@@ -66,7 +69,8 @@ pub(crate) async fn content(
     }
 }
 
-async fn stored(app: App, scope: Scope, file: File, headers: &HeaderMap) -> Result<Response> {
+async fn stored(app: App, caller: &Caller, file: File, headers: &HeaderMap) -> Result<Response> {
+    let scope = caller.scope();
     let download = Download::jsonl(&file.name);
     let range = match read_range(headers, file.bytes) {
         Asked::Whole => 0..file.bytes,
@@ -81,7 +85,7 @@ async fn stored(app: App, scope: Scope, file: File, headers: &HeaderMap) -> Resu
                 // Another machine's folder, or tidied away: the database has it all, and all of it is
                 // what is given, whatever part was asked for.
                 Err(error) if error.kind == storage::Kind::Missing => {
-                    return rebuilt(&app, scope, output, &download).await;
+                    return rebuilt(&app, caller, output, &download).await;
                 }
                 Err(error) => return Err(Error::internal(windrow_engine::causes(&error))),
             }
@@ -91,9 +95,10 @@ async fn stored(app: App, scope: Scope, file: File, headers: &HeaderMap) -> Resu
 }
 
 /// An output that is made again from the results.
-async fn rebuilt(app: &App, scope: Scope, of: &Output, download: &Download) -> Result<Response> {
+async fn rebuilt(app: &App, caller: &Caller, of: &Output, download: &Download) -> Result<Response> {
+    let (scope, place) = (caller.scope(), app.places.downloads.take(&caller.owner)?);
     let batch = app.store.batch(&scope, of.batch).await?;
-    Ok(download.of(made(app, scope, of.batch, of.kind, batch.state.ending())))
+    Ok(download.of(made(app, scope, of.batch, of.kind, batch.state.ending(), place)))
 }
 
 type Pieces = BoxStream<'static, io::Result<Bytes>>;
@@ -105,9 +110,11 @@ fn made(
     batch: BatchId,
     kind: OutputKind,
     ending: Option<Ending>,
+    place: Place,
 ) -> Pieces {
     let (store, clock) = (app.store.clone(), app.clock.clone());
     pipe(move |mut sink| async move {
+        let _place = place;
         let source = Source {
             store: &*store,
             scope: &scope,

@@ -1,11 +1,14 @@
 //! `/v1/files`: lists, retrieves, deletes.
 
+use std::collections::HashMap;
+
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use windrow_domain::{FileId, OutputKind};
+use windrow_domain::{BatchId, FileId, OutputKind, State as BatchState};
 use windrow_store::batch::Batch;
-use windrow_store::inspect::{FilesQuery, PAGE_MAX};
+use windrow_store::ingest::File;
+use windrow_store::inspect::{BatchesQuery, FilesQuery, PAGE_MAX};
 use windrow_store::{Kind, Scope};
 
 use super::ids;
@@ -75,16 +78,44 @@ pub(crate) async fn list(
         limit: limit.min(PAGE_MAX),
         ..FilesQuery::default()
     };
-    let (scope, mut data, mut has_more) = (caller.own(), Vec::new(), true);
-    while has_more && data.len() < limit as usize {
-        page.limit = PAGE_MAX.min(limit - u32::try_from(data.len()).unwrap_or(limit));
+    let (scope, mut files, mut has_more) = (caller.own(), Vec::new(), true);
+    while has_more && files.len() < limit as usize {
+        page.limit = PAGE_MAX.min(limit - u32::try_from(files.len()).unwrap_or(limit));
         let found = app.store.files(&scope, page.clone()).await;
         let found = found.map_err(|error| super::behind(error, after, ids::no_file))?;
-        data.extend(found.rows.into_iter().map(FileObject::from));
+        files.extend(found.rows);
         has_more = found.next.is_some();
         (page.after, page.after_id) = (found.next, None);
     }
-    Ok(axum::Json(List::new(data, has_more, |file| file.id.clone())))
+    let again = match files.iter().any(|file| file.output.is_some()) {
+        true => run_again(&app, &scope).await?,
+        false => HashMap::new(),
+    };
+    let shown = |file: File| match &file.output {
+        Some(output) if again.contains_key(&output.batch) => {
+            let batch = &again[&output.batch];
+            growing_output(batch, file.id, output_name(batch, output.kind))
+        }
+        _ => file.into(),
+    };
+    let data = files.into_iter().map(shown).collect();
+    Ok(axum::Json(List::new(data, has_more, |file: &FileObject| file.id.clone())))
+}
+
+/// The batches that were closed and run again: the outputs that they have are not final any more.
+async fn run_again(app: &App, scope: &Scope) -> Result<HashMap<BatchId, Batch>> {
+    let states = BatchState::ALL.into_iter().filter(|state| !state.is_closed()).collect();
+    let mut page = BatchesQuery { states, limit: PAGE_MAX, ..BatchesQuery::default() };
+    let mut again = HashMap::new();
+    loop {
+        let found = app.store.batches(scope, page.clone()).await?;
+        let rows = found.rows.into_iter().filter(|batch| batch.generation > 0);
+        again.extend(rows.map(|batch| (batch.id, batch)));
+        page.after = found.next;
+        if page.after.is_none() {
+            return Ok(again);
+        }
+    }
 }
 
 /// A purpose that no file has is none of ours, and fine; a text that is no word is not.
@@ -143,7 +174,7 @@ pub(crate) async fn delete(
 /// A file that was asked for.
 pub(crate) enum Found {
     /// It is complete.
-    Stored(Box<windrow_store::ingest::File>),
+    Stored(Box<File>),
     /// An output of a batch that still runs.
     Growing { batch: Box<Batch>, kind: OutputKind, id: FileId },
 }
@@ -175,7 +206,7 @@ pub(crate) async fn find(app: &App, scope: &Scope, text: &str) -> Result<Found> 
 }
 
 /// An output of a batch that was closed and runs again, as after a reprocess, is not final any more.
-async fn as_it_is(app: &App, scope: &Scope, file: windrow_store::ingest::File) -> Result<Found> {
+async fn as_it_is(app: &App, scope: &Scope, file: File) -> Result<Found> {
     let Some(output) = &file.output else { return Ok(Found::Stored(Box::new(file))) };
     match app.store.batch(scope, output.batch).await {
         Ok(batch) if !batch.state.is_closed() => {

@@ -8,7 +8,7 @@ mod list;
 mod model;
 pub(crate) mod object;
 mod upload;
-pub(crate) mod validate;
+mod validate;
 
 use axum::extract::DefaultBodyLimit;
 use utoipa_axum::router::OpenApiRouter;

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::intake::{self, Anchor, Purpose};
 use crate::parts::Parts;
 
-/// The parts of the form, in this order.
+/// The parts of the form, in any order.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "the parts are read as they come; here they are only described")]
 pub(crate) struct NewFile {
@@ -61,11 +61,11 @@ pub(crate) async fn upload(
                        boundary.";
         Error::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
     })?;
-    let (taker, permit) = (app.clone(), intake::permit(&app)?);
+    let (taker, place) = (app.clone(), app.places.uploads.take(&caller.owner)?);
     // Who goes away in the middle leaves nothing behind.
     let taking = async move {
-        let _permit = permit;
-        intake::receive(&taker, &caller, form, Purpose::Said).await
+        let _place = place;
+        intake::receive(&taker, &*taker.store, &caller, form, Purpose::Said).await
     };
     let ingested = app.rest.to_the_end(taking).await?;
     Ok(axum::Json(ingested.file.into()))

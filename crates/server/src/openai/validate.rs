@@ -1,81 +1,95 @@
-//! Whether a file can be run for an endpoint: every line asks for it, and somebody serves every target.
+//! Validation of a batch against its file: every line asks for the batch's endpoint, of a target that
+//! serves it.
 //!
-//! Holds throughout: a file that can costs two small reads, whatever its size; only one that cannot is
-//! read, to say which lines are wrong.
+//! Holds throughout: whether a file fits is known without reading it: its sealing kept what all lines
+//! ask for, and its lanes are its targets. It is read only to name the lines that do not fit, so many
+//! files at a time, each for a short time: what was not met by then is told without its lines. So the
+//! answer to a creation comes soon, and there is nothing that a crash could leave half done. See
+//! docs/adr/0021-misfits-are-known-without-reading.md.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
-use windrow_domain::{LaneNo, Target};
-use windrow_engine::ingest::{Asked, asked};
-use windrow_store::Scope;
+use bytes::Bytes;
+use windrow_engine::ingest::{self, asked};
 use windrow_store::ingest::{ERRORS_MAX, File, FileState, LineError};
 
-use crate::app::{App, Unserved};
-use crate::error::Result;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::{Error, Result};
+use crate::fit::{Found, Misfit};
+
+/// How long a file is looked through for the lines that do not fit.
+const LOOK_MS_MAX: u64 = 2_000;
+/// Longest wait until it may be.
+const WAIT: Duration = Duration::from_secs(2);
 
 /// What is wrong with the file for this endpoint; nothing when it may be run, or when the file has
 /// errors of its own, which the batch will show.
 pub(crate) async fn validate(
     app: &App,
-    scope: &Scope,
+    caller: &Caller,
     file: &File,
     endpoint: &str,
 ) -> Result<Vec<LineError>> {
     if file.state != FileState::Sealed {
         return Ok(Vec::new());
     }
-    let mut unserved = HashMap::<LaneNo, (Target, Unserved)>::new();
-    for lane in app.store.file_lanes(scope, file.id).await? {
+    let mut unserved = BTreeMap::new();
+    for lane in app.store.file_lanes(&caller.own(), file.id).await? {
         if let Err(why) = app.routes.check(&lane.target, endpoint) {
-            unserved.insert(lane.lane, (lane.target, why));
+            let lines: &mut (_, u64) = unserved.entry(lane.target).or_insert((why, 0));
+            lines.1 += lane.lines;
         }
     }
-    if unserved.is_empty() && file.endpoint.as_deref() == Some(endpoint) {
+    let urls_differ = file.endpoint.as_deref() != Some(endpoint);
+    if unserved.is_empty() && !urls_differ {
         return Ok(Vec::new());
     }
-    let unserved: HashMap<Target, Unserved> = unserved.into_values().collect();
-    let (mut errors, mut line) = (Vec::new(), 0);
-    for no in 0..file.chunks {
-        // A valid file has no line in two chunks.
-        let chunk = app.store.read_chunk(scope, file.id, no).await?;
-        for raw in chunk.split_inclusive(|byte| *byte == b'\n') {
-            line += 1;
-            if let Some(asked) = asked(raw, &app.ingest) {
-                judge(&mut errors, line, &asked, endpoint, &unserved);
-            }
-            if errors.len() >= ERRORS_MAX {
-                errors.truncate(ERRORS_MAX);
-                return Ok(errors);
-            }
-        }
-    }
-    Ok(errors)
+    let misfit = Misfit { endpoint: endpoint.to_owned(), urls_differ, unserved };
+    name_lines(app, caller, file, Arc::new(misfit)).await
 }
 
-fn judge(
-    errors: &mut Vec<LineError>,
-    line: u64,
-    asked: &Asked,
-    endpoint: &str,
-    unserved: &HashMap<Target, Unserved>,
-) {
-    let mut add = |code: &str, param: &str, message: String| {
-        let (code, param) = (code.to_owned(), Some(param.to_owned()));
-        errors.push(LineError { code, line: Some(line), message, param });
-    };
-    if asked.path != endpoint {
-        let message = format!("The line asks for {}, and the batch is for {endpoint}.", asked.path);
-        add("url_mismatch", "url", message);
-    }
-    match Target::new(asked.target.clone()).ok().and_then(|target| unserved.get(&target)) {
-        Some(Unserved::Target) => {
-            let message = format!("There is no model {}.", asked.target);
-            add("model_not_found", "body.model", message);
+/// The lines that do not fit, as far as they are found in time.
+async fn name_lines(
+    app: &App,
+    caller: &Caller,
+    file: &File,
+    misfit: Arc<Misfit>,
+) -> Result<Vec<LineError>> {
+    let _place = app.places.checks.wait(&caller.owner, &app.clock, WAIT).await?;
+    let until_ms = app.clock.millis().saturating_add(LOOK_MS_MAX);
+    let (scope, mut found) = (caller.own(), Found::default());
+    for no in 0..file.chunks {
+        if app.clock.millis() >= until_ms {
+            let unmet = misfit.unmet(&found);
+            found.errors.extend(unmet);
+            break;
         }
-        Some(Unserved::Endpoint) => {
-            let message = format!("The model {} does not serve {endpoint}.", asked.target);
-            add("unsupported_endpoint", "url", message);
+        let chunk = app.store.read_chunk(&scope, file.id, no).await?;
+        let (misfit, options) = (misfit.clone(), app.ingest.clone());
+        // A chunk is large, and others wait for this thread.
+        let looking = tokio::task::spawn_blocking(move || look(found, &chunk, &misfit, &options));
+        found = looking.await.map_err(Error::internal)?;
+        if found.errors.len() >= ERRORS_MAX {
+            break;
         }
-        None => {}
     }
+    found.errors.truncate(ERRORS_MAX);
+    Ok(found.errors)
+}
+
+/// Looks at the lines of a chunk. A valid file has no line in two chunks.
+fn look(mut found: Found, chunk: &Bytes, misfit: &Misfit, options: &ingest::Options) -> Found {
+    for raw in chunk.split_inclusive(|byte| *byte == b'\n') {
+        found.line += 1;
+        if let Some(asked) = asked(raw, options) {
+            found.judge(&asked, &misfit.endpoint, misfit.why(&asked.target));
+        }
+        if found.errors.len() >= ERRORS_MAX {
+            break;
+        }
+    }
+    found
 }

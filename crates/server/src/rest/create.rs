@@ -1,9 +1,8 @@
 //! `POST /api/jobs`: a file comes in and becomes a job, in one call.
 //!
 //! Holds throughout: whatever goes wrong with a call, neither a file nor a job is left; a repeat with
-//! the same `Idempotency-Key` gives the first job, also when both come at the same moment.
-//! Absent: one transaction for both. A process that is killed between the two leaves a whole file
-//! without a job, which lives as long as any upload.
+//! the same `Idempotency-Key` gives the first job, also when both come at the same moment; the file is
+//! sealed with the creation of its job, in one step, so that nobody sees one without the other.
 
 use std::io;
 
@@ -16,12 +15,13 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
-use windrow_domain::{BatchId, Owner};
+use windrow_domain::{BatchId, FileId, Owner};
 use windrow_engine::ingest::Ingested;
 use windrow_store::Kind;
 use windrow_store::batch::{Batch, NewBatch};
 use windrow_store::ingest::{ENDPOINT_BYTES_MAX, FileState};
 
+use super::held::{Held, Unsealed};
 use super::job::Job;
 use super::words;
 use crate::act::{Action, note};
@@ -31,9 +31,8 @@ use crate::describe::Binary;
 use crate::describe::refusals::{OtherKind, TooLarge, TooSlow};
 use crate::error::{Error, Result};
 use crate::extract::Query;
-use crate::intake::{self, Purpose};
+use crate::intake::{self, Named, Purpose};
 use crate::openai::batches::{idempotency_key, window};
-use crate::openai::validate::validate;
 use crate::parts::Parts;
 use crate::patience::Patience;
 
@@ -128,10 +127,10 @@ pub(crate) async fn create(
 ) -> Result<(StatusCode, axum::Json<Job>)> {
     let terms = Terms::read(query, &caller.owner, request.headers())?;
     let sent = Sent::read(&app, request).await?;
-    let (maker, permit) = (app.clone(), intake::permit(&app)?);
-    // Who goes away in the middle leaves no file without its job.
+    let (maker, place) = (app.clone(), app.places.uploads.take(&caller.owner)?);
+    // Who goes away in the middle leaves nothing half done.
     let making = async move {
-        let _permit = permit;
+        let _place = place;
         take(&maker, &caller, &terms, sent).await
     };
     let (status, batch) = app.rest.to_the_end(making).await?;
@@ -150,16 +149,18 @@ async fn take(
         let job = repeated(app, caller, terms, first, bytes).await?;
         return Ok((StatusCode::OK, job));
     }
+    let held = Held::new(app, terms.endpoint.clone());
     let ingested = match sent {
-        Sent::Form(form) => intake::receive(app, caller, form, Purpose::Known).await?,
+        Sent::Form(form) => intake::receive(app, &held, caller, form, Purpose::Known).await?,
         Sent::File(bytes) => {
-            let (name, life_secs) = (terms.name.as_deref(), app.options.file_secs);
+            let (id, name) = (FileId::new(), terms.name.as_deref());
+            let named = Named { id, name, life_secs: app.options.file_secs };
             let bytes = bytes.map_err(io::Error::other);
-            intake::take_in(app, caller, name, life_secs, bytes).await?
+            intake::take_in(app, &held, caller, Purpose::Known, named, bytes).await?
         }
     };
     let bytes = ingested.file.bytes;
-    match make(app, caller, terms, &ingested).await {
+    match make(app, caller, terms, &ingested, held).await {
         Ok(Some(batch)) => {
             note(app, caller, batch.id, Action::Create).await;
             app.wake();
@@ -179,12 +180,13 @@ async fn take(
     }
 }
 
-/// Makes the job. None when its id, or its key, is in use.
+/// Makes the job, and seals its file. None when its id, or its key, is in use.
 async fn make(
     app: &App,
     caller: &Caller,
     terms: &Terms,
     ingested: &Ingested,
+    held: Held<'_>,
 ) -> Result<Option<Batch>> {
     let file = &ingested.file;
     let endpoint = match (&terms.endpoint, &file.endpoint) {
@@ -197,7 +199,9 @@ async fn make(
         // It fails with the errors of its file, whatever it would have asked for.
         (None, None) => "/".to_owned(),
     };
-    let errors = validate(app, &caller.own(), file, &endpoint).await?;
+    let unsealed = held.into_unsealed();
+    let Unsealed { verdict, errors } =
+        unsealed.ok_or_else(|| Error::internal("a file that was taken in has no verdict"))?;
     let batch = NewBatch {
         id: terms.id,
         file: file.id,
@@ -213,7 +217,7 @@ async fn make(
         open_max: app.options.open_batches_max,
         errors,
     };
-    match app.store.create_batch(batch).await {
+    match app.store.create_batch_with_file(batch, verdict).await {
         Ok(batch) => Ok(Some(batch)),
         Err(error) if error.kind == Kind::Conflict => Ok(None),
         Err(error) => Err(error.into()),

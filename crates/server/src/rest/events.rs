@@ -1,7 +1,8 @@
 //! `GET /api/jobs/{id}/events`: progress as it happens, as server-sent events.
 //!
 //! Holds throughout: a job is looked at twice a second at most, however many listen; the stream ends
-//! with the job, with the client, or with the server.
+//! with the job, with the client, with the server, or with the key it was asked for with: within
+//! `key_ms_max` and a look after its revocation or its end.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -10,7 +11,6 @@ use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
-use tokio::sync::OwnedSemaphorePermit;
 use utoipa::ToSchema;
 use windrow_domain::BatchId;
 use windrow_store::Kind;
@@ -23,6 +23,7 @@ use crate::auth::Caller;
 use crate::describe::refusals::Missing;
 use crate::error::Result;
 use crate::extract::Path;
+use crate::places::Place;
 
 /// How often a job is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -51,12 +52,13 @@ enum EventName {
 /// One who listens.
 struct Listener {
     app: App,
+    caller: Caller,
     id: BatchId,
     /// What it will be told of next; none when it has to be looked for.
     batch: Option<Batch>,
     told: Option<Progress>,
     over: bool,
-    _permit: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 /// Follows a job
@@ -73,8 +75,8 @@ pub(crate) async fn events(
 ) -> Result<Response> {
     let id = job_id(&id)?;
     let batch = Some(found(app.store.batch(&caller.scope(), id).await, id)?);
-    let permit = app.rest.events_permit()?;
-    let listener = Listener { app, id, batch, told: None, over: false, _permit: permit };
+    let place = app.places.listeners.take(&caller.owner)?;
+    let listener = Listener { app, caller, id, batch, told: None, over: false, _place: place };
     let events = stream::unfold(listener, |mut listener| async move {
         let event = listener.next().await?;
         Some((Ok::<_, Infallible>(event), listener))
@@ -117,6 +119,9 @@ impl Listener {
             tokio::select! {
                 () = self.app.clock.sleep(LOOK_EVERY) => {}
                 () = self.app.rest.stopping() => return None,
+            }
+            if !self.caller.is_let_in(&self.app).await {
+                return None;
             }
             match self.app.rest.look(&self.app, self.id).await {
                 Ok(batch) => return Some(batch),

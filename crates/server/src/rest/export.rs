@@ -80,11 +80,11 @@ pub(crate) async fn export(
     let (id, scope) = (job_id(&id)?, caller.scope());
     let export = read(&query)?;
     found(app.store.batch(&scope, id).await, id)?;
-    let permit = app.rest.export_permit()?;
+    let place = app.places.exports.take(&caller.owner)?;
     note(&app, &caller, id, Action::Export).await;
     let download = label(export.format, id);
     let bytes = pipe(move |pipe| async move {
-        let _permit = permit;
+        let _place = place;
         write(&app, &scope, id, &export, &pipe).await
     });
     Ok(download.of(bytes))

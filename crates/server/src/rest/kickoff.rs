@@ -82,11 +82,11 @@ pub(crate) async fn kickoff(
         let (closed, remaining) = (batch.state.is_closed(), batch.counts.unfinished());
         return Ok(axum::Json(Kicked { closed, remaining, ..Kicked::default() }));
     }
-    let permit = app.rest.kickoff_permit()?;
+    let place = app.places.kickoffs.take(&caller.owner)?;
     note(&app, &caller, id, Action::Kickoff).await;
     let driver = app.clone();
     let slice = async move {
-        let _permit = permit;
+        let _place = place;
         drive(&driver, executor, id, Duration::from_millis(duration_ms)).await
     };
     app.rest.to_the_end(slice).await.map(axum::Json)

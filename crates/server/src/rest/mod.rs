@@ -6,6 +6,7 @@
 mod create;
 mod events;
 mod export;
+mod held;
 mod items;
 pub(crate) mod job;
 mod jobs;

@@ -1,10 +1,9 @@
 //! What the calls of the jobs API share while the server runs, each with its bound.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use axum::http::StatusCode;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
 use windrow_domain::BatchId;
@@ -15,52 +14,21 @@ use windrow_store::batch::Batch;
 use crate::app::App;
 use crate::error::{Error, Result};
 
-/// Slices of work that are driven at the same time.
-const KICKOFFS_MAX: usize = 4;
-/// Listeners to events at the same time.
-const EVENTS_MAX: usize = 200;
-/// Exports at the same time.
-const EXPORTS_MAX: usize = 32;
+/// Jobs whose last look is kept; those that are old go when there are more.
+const LOOKS_MAX: usize = 400;
 /// How old a look at a job may be when another listener asks.
 const LOOK_MS_MAX: u64 = 400;
 
-/// Bounds, and what is under way.
+/// What is under way.
+#[derive(Default)]
 pub(crate) struct Shared {
-    kickoffs: Arc<Semaphore>,
-    events: Arc<Semaphore>,
-    exports: Arc<Semaphore>,
     /// What goes on when the one who asked goes: what was begun is better finished than lost.
     tasks: Mutex<JoinSet<()>>,
     looks: Mutex<HashMap<BatchId, (u64, Batch)>>,
     stopping: Stop,
 }
 
-impl Default for Shared {
-    fn default() -> Self {
-        Self {
-            kickoffs: Arc::new(Semaphore::new(KICKOFFS_MAX)),
-            events: Arc::new(Semaphore::new(EVENTS_MAX)),
-            exports: Arc::new(Semaphore::new(EXPORTS_MAX)),
-            tasks: Mutex::default(),
-            looks: Mutex::default(),
-            stopping: Stop::new(),
-        }
-    }
-}
-
 impl Shared {
-    pub(super) fn kickoff_permit(&self) -> Result<OwnedSemaphorePermit> {
-        permit(&self.kickoffs, "kickoffs_exceeded", "As many jobs are driven as may be at a time")
-    }
-
-    pub(super) fn events_permit(&self) -> Result<OwnedSemaphorePermit> {
-        permit(&self.events, "listeners_exceeded", "As many listen to events as may at a time")
-    }
-
-    pub(super) fn export_permit(&self) -> Result<OwnedSemaphorePermit> {
-        permit(&self.exports, "exports_exceeded", "As many exports run as may at a time")
-    }
-
     /// Runs something to its end, also when the one who asked is gone before.
     pub(crate) async fn to_the_end<T: Send + 'static>(
         &self,
@@ -81,7 +49,19 @@ impl Shared {
         self.stopping.give();
     }
 
-    pub(super) async fn stopping(&self) {
+    /// Waits for what goes on though nobody waits for its answer.
+    pub(crate) async fn finish(&self) {
+        loop {
+            let mut tasks = std::mem::take(&mut *lock(&self.tasks));
+            if tasks.is_empty() {
+                return;
+            }
+            // One that panicked has said so.
+            while tasks.join_next().await.is_some() {}
+        }
+    }
+
+    pub(crate) async fn stopping(&self) {
         self.stopping.given().await;
     }
 
@@ -96,19 +76,12 @@ impl Shared {
         }
         let batch = app.store.batch(&Scope::All, id).await?;
         let mut looks = lock(&self.looks);
-        if looks.len() >= EVENTS_MAX {
+        if looks.len() >= LOOKS_MAX {
             looks.retain(|_, (at, _)| is_fresh(*at, now));
         }
         looks.insert(id, (now, batch.clone()));
         Ok(batch)
     }
-}
-
-fn permit(of: &Arc<Semaphore>, code: &'static str, what: &str) -> Result<OwnedSemaphorePermit> {
-    of.clone().try_acquire_owned().map_err(|_| {
-        let message = format!("{what}; come again in a moment.");
-        Error::new(StatusCode::TOO_MANY_REQUESTS, code, message).after_secs(2)
-    })
 }
 
 /// A panic while it was held left at worst an entry too many.

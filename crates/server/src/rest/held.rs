@@ -1,0 +1,158 @@
+//! A file that is held open until its job is made.
+//!
+//! Holds throughout: its lines are stored as they come in, and judged, since nobody can read an open
+//! file; its sealing is put off, to happen with the creation of the job in one step. So nobody ever
+//! sees such a file without its job, and what a crash leaves is an open file, which the sweep drops.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use windrow_domain::{FileId, LaneNo, Target};
+use windrow_engine::ingest::asked;
+use windrow_store::ingest::{
+    Chunk, ERRORS_MAX, File, Ingest, LineError, NewFile, NewLine, Verdict,
+};
+use windrow_store::{Error, Kind, Result, Scope};
+
+use crate::app::{App, Unserved};
+use crate::fit::Found;
+
+/// Where the lines of such a file go.
+pub(super) struct Held<'a> {
+    app: &'a App,
+    /// What the job is for, when that was said; otherwise what its lines ask for, which must agree.
+    endpoint: Option<String>,
+    seen: Mutex<Seen>,
+}
+
+/// What was seen of it.
+#[derive(Default)]
+struct Seen {
+    file: Option<NewFile>,
+    chunks: u32,
+    lines: u64,
+    bytes: u64,
+    lanes: HashMap<LaneNo, Lane>,
+    found: Found,
+    verdict: Option<Verdict>,
+}
+
+struct Lane {
+    target: Target,
+    /// Known when its first line came.
+    judged: Option<Option<Unserved>>,
+}
+
+/// What its sealing would have said, and what is wrong with it for its job.
+pub(super) struct Unsealed {
+    pub(super) verdict: Verdict,
+    pub(super) errors: Vec<LineError>,
+}
+
+impl<'a> Held<'a> {
+    pub(super) fn new(app: &'a App, endpoint: Option<String>) -> Self {
+        Self { app, endpoint, seen: Mutex::default() }
+    }
+
+    /// What is to be sealed; none when it did not come to that.
+    pub(super) fn into_unsealed(self) -> Option<Unsealed> {
+        let seen = self.seen.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let verdict = seen.verdict?;
+        // An invalid file has errors of its own.
+        let is_valid = !matches!(verdict, Verdict::Invalid(_));
+        let errors = if is_valid { seen.found.errors } else { Vec::new() };
+        Some(Unsealed { verdict, errors })
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of a chunk that was stored.
+    fn note(&self, chunk: &Chunk) {
+        let mut seen = self.seen();
+        // A repeat adds nothing.
+        if chunk.no != seen.chunks {
+            return;
+        }
+        seen.chunks += 1;
+        seen.bytes += chunk.bytes();
+        for new in &chunk.lanes {
+            let lane = Lane { target: new.target.clone(), judged: None };
+            seen.lanes.insert(new.lane, lane);
+        }
+        for line in &chunk.lines {
+            if let Some(lane) = line.lane {
+                seen.lines += 1;
+                self.judge(&mut seen, lane, line);
+            }
+        }
+    }
+
+    fn judge(&self, seen: &mut Seen, lane: LaneNo, line: &NewLine) {
+        let Seen { lanes, found, .. } = seen;
+        let Some(lane) = lanes.get_mut(&lane) else { return };
+        // One that is for a served target, of a job that takes what its lines ask for, fits.
+        let fits = lane.judged == Some(None) && self.endpoint.is_none();
+        if fits || found.errors.len() >= ERRORS_MAX {
+            return;
+        }
+        let Some(asked) = asked(&line.raw, &self.app.ingest) else { return };
+        let endpoint = self.endpoint.as_deref().unwrap_or(&asked.path);
+        let check = || self.app.routes.check(&lane.target, endpoint).err();
+        let unserved = *lane.judged.get_or_insert_with(check);
+        found.line = line.line;
+        found.judge(&asked, endpoint, unserved);
+        found.errors.truncate(ERRORS_MAX);
+    }
+}
+
+#[async_trait]
+impl Ingest for Held<'_> {
+    async fn open_file(&self, file: NewFile) -> Result<()> {
+        self.app.store.open_file(file.clone()).await?;
+        self.seen().file = Some(file);
+        Ok(())
+    }
+
+    async fn add_lines(&self, file: FileId, chunk: Chunk) -> Result<()> {
+        self.app.store.add_lines(file, chunk.clone()).await?;
+        self.note(&chunk);
+        Ok(())
+    }
+
+    async fn expire_file(&self, file: FileId, expires_at: Timestamp) -> Result<()> {
+        self.app.store.expire_file(file, expires_at).await
+    }
+
+    /// The file as others will see it. Until then it stays open.
+    async fn seal_file(&self, id: FileId, verdict: Verdict) -> Result<File> {
+        verdict.check("seal file")?;
+        let mut seen = self.seen();
+        let missing = || Error::new(Kind::Missing, "seal file", id);
+        let file = seen.file.clone().ok_or_else(missing)?;
+        let (state, _, endpoint) = verdict.clone().columns();
+        seen.verdict = Some(verdict);
+        Ok(File {
+            id,
+            owner: file.owner,
+            name: file.name,
+            purpose: file.purpose,
+            state,
+            lines: seen.lines,
+            endpoint,
+            bytes: seen.bytes,
+            chunks: seen.chunks,
+            created_at: self.app.clock.now(),
+            sealed_at: None,
+            expires_at: file.expires_at,
+            output: None,
+        })
+    }
+
+    async fn drop_file(&self, scope: &Scope, file: FileId) -> Result<()> {
+        self.app.store.drop_file(scope, file).await
+    }
+}
