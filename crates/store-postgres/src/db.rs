@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use futures_util::future::{join, join_all};
 use jiff::Timestamp;
+use tokio_postgres::tls::NoTlsStream;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Config, NoTls, Row};
+use tokio_postgres::{Client, Config, Connection, NoTls, Row, Socket};
 use windrow_store::Gauges;
 use windrow_store::error::{Error, Kind, Result};
 
@@ -67,6 +68,7 @@ pub(crate) struct Call<'a> {
 #[derive(Clone)]
 pub(crate) struct Db {
     pool: Pool,
+    config: Config,
     pub(crate) options: Options,
     begin: String,
     begin_early: String,
@@ -94,7 +96,7 @@ impl Db {
         }
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let wait = Some(Duration::from_millis(options.acquire_ms_max));
-        let pool = Pool::builder(Manager::from_config(config, NoTls, recycling))
+        let pool = Pool::builder(Manager::from_config(config.clone(), NoTls, recycling))
             .max_size(options.pool_max)
             .runtime(Runtime::Tokio1)
             .wait_timeout(wait)
@@ -108,7 +110,7 @@ impl Db {
             options.lock_ms_max, options.statement_ms_max, options.idle_ms_max
         );
         let begin_early = format!("{begin}; SET LOCAL synchronous_commit = off");
-        Ok(Self { pool, options, begin, begin_early, waits: Arc::default() })
+        Ok(Self { pool, config, options, begin, begin_early, waits: Arc::default() })
     }
 
     /// The given time, or none for the database's own.
@@ -133,6 +135,16 @@ impl Db {
         self.waits.count.fetch_add(1, Ordering::Relaxed);
         self.waits.micros.fetch_add(micros, Ordering::Relaxed);
         client.map_err(|cause| from_pool(verb, subject, cause))
+    }
+
+    /// A connection outside the pool, for one who listens as long as it lives.
+    pub(crate) async fn connection(
+        &self,
+        verb: &'static str,
+        subject: &(dyn Display + Sync),
+    ) -> Result<(Client, Connection<Socket, NoTlsStream>)> {
+        let connected = self.config.connect(NoTls).await;
+        connected.map_err(|cause| from_driver(verb, subject, cause))
     }
 
     /// How busy the pool is.

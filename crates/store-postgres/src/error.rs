@@ -4,17 +4,22 @@ use std::fmt::Display;
 
 use deadpool_postgres::PoolError;
 use tokio_postgres::error::SqlState;
+use windrow_domain::event::VersionConflict;
 use windrow_store::error::{Error, Kind};
 
 /// A lease or batch is not what the caller believed; raised by our own functions.
 pub(crate) const STALE: &str = "WR410";
+
+/// A stream is at another version than expected; its detail says which: `[stream, expected, actual]`.
+const VERSION: &str = "WR419";
 
 /// The kind for a SQLSTATE.
 pub(crate) fn kind_of(code: &str) -> Kind {
     match code {
         "WR400" => Kind::Invalid,
         "WR404" => Kind::Missing,
-        "WR409" => Kind::Conflict,
+        "WR409" | VERSION => Kind::Conflict,
+        "WR412" => Kind::Refused,
         "WR429" => Kind::Limited,
         STALE => Kind::LeaseLost,
         "WR500" => Kind::Corrupt,
@@ -79,6 +84,23 @@ pub(crate) fn from_pool(
     }
 }
 
+/// The same error, with both versions when an append met another one than it expected.
+pub(crate) fn with_versions(error: Error) -> Error {
+    let source = std::error::Error::source(&error);
+    let driver = source.and_then(|source| source.downcast_ref::<tokio_postgres::Error>());
+    let Some(raised) = driver.and_then(|driver| driver.as_db_error()) else { return error };
+    if raised.code().code() != VERSION {
+        return error;
+    }
+    match serde_json::from_str(raised.detail().unwrap_or_default()) {
+        Ok((stream, expected, actual)) => {
+            let conflict = VersionConflict { stream, expected, actual };
+            Error::new(Kind::Conflict, error.verb, &error.subject).because(conflict)
+        }
+        Err(_) => error,
+    }
+}
+
 /// Whether the caller's belief was out of date.
 pub(crate) fn is_stale(error: &Error) -> bool {
     sql_state(error).is_some_and(|code| code.code() == STALE)
@@ -100,6 +122,8 @@ mod tests {
             ("WR404", Kind::Missing),
             ("WR409", Kind::Conflict),
             ("WR410", Kind::LeaseLost),
+            ("WR412", Kind::Refused),
+            ("WR419", Kind::Conflict),
             ("WR429", Kind::Limited),
             ("WR500", Kind::Corrupt),
             ("40001", Kind::Busy),

@@ -9,23 +9,29 @@
 #![warn(missing_docs)]
 
 mod batch;
+mod call;
 mod claim;
 mod db;
 mod error;
+mod event;
 mod finalise;
 mod ingest;
 mod inspect;
 mod key;
 mod member;
+mod message;
 mod migrate;
+mod object;
+mod partition;
 mod record;
 mod rows;
 mod sweep;
+mod wake;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
-use windrow_store::{Capabilities, Gauges, Result, Store, Time};
+use windrow_store::{Capabilities, Gauges, Plane, Result, Store, Time};
 
 use db::Db;
 
@@ -99,3 +105,5 @@ impl Store for PostgresStore {
         self.db.gauges()
     }
 }
+
+impl Plane for PostgresStore {}

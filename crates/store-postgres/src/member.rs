@@ -6,7 +6,7 @@ use windrow_domain::InstanceId;
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::member::{Member, Members, NewMember, check_duty};
 
-use crate::db::sql;
+use crate::db::{Sql, sql};
 use crate::sweep::SECS_MAX;
 use crate::{PostgresStore, rows};
 
@@ -32,7 +32,7 @@ impl Members for PostgresStore {
     async fn heartbeat(&self, instance: InstanceId) -> Result<()> {
         const VERB: &str = "heartbeat";
         let params = [(&self.db.now() as _, Type::TIMESTAMPTZ), (&instance.0 as _, Type::UUID)];
-        let found = self.db.lone(VERB, &instance, sql!("member/heartbeat"), &params).await?;
+        let found = self.db.lone(VERB, &instance, HEARTBEAT, &params).await?;
         match found.first().map(|row| row.get::<_, bool>("alive")) {
             Some(true) => Ok(()),
             Some(false) => Err(Error::new(Kind::LeaseLost, VERB, instance).because(TOMBSTONED)),
@@ -78,5 +78,8 @@ impl Members for PostgresStore {
         Ok(found.iter().map(rows::member).collect())
     }
 }
+
+/// Says that an instance is alive; also part of an exchange.
+pub(crate) const HEARTBEAT: Sql = sql!("member/heartbeat");
 
 const TOMBSTONED: &str = "the instance was tombstoned; register again under a new id";

@@ -319,7 +319,7 @@ impl<'a> Arrays<'a> {
 }
 
 /// A text as PostgreSQL can store it: one odd character must not refuse the whole turn.
-fn storable(text: &str) -> Cow<'_, str> {
+pub(crate) fn storable(text: &str) -> Cow<'_, str> {
     match text.contains('\0') {
         true => Cow::Owned(text.replace('\0', "\u{fffd}")),
         false => Cow::Borrowed(text),

@@ -26,7 +26,7 @@ where
     })
 }
 
-fn name<T: TryFrom<String>>(row: &Row, column: &'static str) -> Result<T>
+pub(crate) fn name<T: TryFrom<String>>(row: &Row, column: &'static str) -> Result<T>
 where
     T::Error: std::fmt::Display,
 {

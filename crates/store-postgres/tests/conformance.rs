@@ -5,3 +5,7 @@
 mod world;
 
 windrow_store_conformance::suite!(world = crate::world::PostgresWorld::direct);
+
+mod plane {
+    windrow_store_conformance::plane_suite!(world = crate::world::PostgresWorld::direct);
+}

@@ -1,0 +1,23 @@
+-- Proves that these partitions are the instance's at these epochs, until the transaction ends; WR410 when one is not, or
+-- when the instance is tombstoned or unknown. One lock on the instance's own member row stands for all of them: whoever
+-- takes a partition away locks that row first. The partitions are read behind the lock, with a new snapshot.
+CREATE FUNCTION {fn}.fence(p_instance uuid, f_no int[], f_epoch bigint[])
+RETURNS void LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+    v_tombstoned timestamptz;
+    v_owned      bigint;
+BEGIN /* partition/fence */
+    PERFORM 1 FROM windrow.members WHERE instance_id = p_instance FOR KEY SHARE;
+    SELECT tombstoned_at INTO v_tombstoned FROM windrow.members WHERE instance_id = p_instance;
+    IF NOT FOUND OR v_tombstoned IS NOT NULL THEN
+        RAISE EXCEPTION 'instance % is no member any more', p_instance USING ERRCODE = 'WR410';
+    END IF;
+    IF cardinality(f_no) > 0 THEN
+        SELECT count(*) INTO v_owned
+          FROM unnest(f_no, f_epoch) f(no, epoch)
+          JOIN windrow.partitions p ON p.no = f.no AND p.epoch = f.epoch AND p.instance = p_instance;
+        IF v_owned <> cardinality(f_no) THEN
+            RAISE EXCEPTION 'a partition is another''s, or of another epoch' USING ERRCODE = 'WR410';
+        END IF;
+    END IF;
+END $$;

@@ -1,0 +1,204 @@
+//! What is asked for and answered.
+
+mod arrays;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use jiff::Timestamp;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+use windrow_domain::{CallState, InstanceId};
+use windrow_store::Scope;
+use windrow_store::call::{
+    Call, CallKey, CallStats, Calls, CallsQuery, METHODS_MAX, MethodRetries, NewCall, StatsQuery,
+    Submitted,
+};
+use windrow_store::error::{Error, Kind, Result};
+use windrow_store::inspect::{Binding, Cursor, Page};
+
+use crate::db::{Call as Statement, sql};
+use crate::inspect::{page, page_limit};
+use crate::message::{json, place};
+use crate::sweep::SECS_MAX;
+use crate::{PostgresStore, rows};
+
+pub(crate) use arrays::{Answers, Submits};
+
+#[async_trait]
+impl Calls for PostgresStore {
+    async fn submit_call(&self, call: NewCall) -> Result<Submitted> {
+        const VERB: &str = "submit call";
+        call.check(VERB)?;
+        let stream = call.stream(VERB)?;
+        let hash = call.hash(&stream);
+        let key = key_params(&call.key);
+        let params = [
+            (&self.db.now() as _, Type::TIMESTAMPTZ),
+            (&key.0 as _, Type::TEXT),
+            (&key.1 as _, Type::TEXT),
+            (&call.object_type as _, Type::TEXT),
+            (&call.object_id as _, Type::TEXT),
+            (&call.method as _, Type::TEXT),
+            (&hash.as_slice() as _, Type::BYTEA),
+            (&call.args.as_ref() as _, Type::BYTEA),
+            (&call.policy.as_str() as _, Type::TEXT),
+            (&call.caller_object as _, Type::TEXT),
+            (&call.caller_client as _, Type::TEXT),
+            (&call.expires_at as _, Type::TIMESTAMPTZ),
+            (&call.waiter.map(|waiter| waiter.0) as _, Type::UUID),
+            (&stream.as_str() as _, Type::TEXT),
+            (&json(&call.headers()) as _, Type::TEXT),
+        ];
+        let found = [(&key.0 as _, Type::TEXT), (&key.1 as _, Type::TEXT)];
+        let calls = [
+            Statement { sql: sql!("call/submit_call_call"), params: &params },
+            Statement { sql: sql!("call/call"), params: &found },
+        ];
+        let answers = self.db.call(VERB, &call.key.request_id, &calls).await?;
+        let missing = || Error::new(Kind::Corrupt, VERB, &call.key.request_id);
+        let call = read_call(answers[1].first().ok_or_else(missing)?)?;
+        let row = answers[0].first().ok_or_else(|| Error::new(Kind::Corrupt, VERB, "call"))?;
+        let position: Option<i64> = row.get("o_position");
+        let at = position.map(|at| place(row.get("o_partition"), row.get("o_stream"), at));
+        Ok(Submitted { call, at })
+    }
+
+    async fn call(&self, key: &CallKey) -> Result<Call> {
+        const VERB: &str = "read call";
+        let (owner, request) = key_params(key);
+        let params = [(&owner as _, Type::TEXT), (&request as _, Type::TEXT)];
+        let found = self.db.lone(VERB, &key.request_id, sql!("call/call"), &params).await?;
+        let missing = || Error::new(Kind::Missing, VERB, &key.request_id);
+        read_call(found.first().ok_or_else(missing)?)
+    }
+
+    async fn calls(&self, scope: &Scope, query: CallsQuery) -> Result<Page<Call>> {
+        const VERB: &str = "list calls";
+        let limit = page_limit(VERB, query.limit)?;
+        let filters = (&query.object, &query.states, query.instance, query.stuck_ms);
+        let binding = Binding::new("calls", scope, &filters);
+        let after: Option<(Timestamp, String, String)> =
+            Cursor::open(&binding, query.after.as_deref())?;
+        let states: Option<Vec<i16>> = (!query.states.is_empty())
+            .then(|| query.states.iter().map(|state| state.code()).collect());
+        let params = [
+            (&self.db.now() as _, Type::TIMESTAMPTZ),
+            (&scope.owner() as _, Type::TEXT),
+            (&query.object.as_ref().map(|object| &object.0) as _, Type::TEXT),
+            (&query.object.as_ref().map(|object| &object.1) as _, Type::TEXT),
+            (&states as _, Type::INT2_ARRAY),
+            (&query.instance.map(|instance| instance.0) as _, Type::UUID),
+            (&query.stuck_ms.map(millis) as _, Type::INT8),
+            (&after.as_ref().map(|key| key.0) as _, Type::TIMESTAMPTZ),
+            (&after.as_ref().map(|key| &key.1) as _, Type::TEXT),
+            (&after.as_ref().map(|key| &key.2) as _, Type::TEXT),
+            (&(limit + 1) as _, Type::INT8),
+        ];
+        let found = self.db.rows(VERB, &"calls", sql!("call/calls"), &params).await?;
+        let calls = found.iter().map(read_call).collect::<Result<Vec<_>>>()?;
+        let key = |call: &Call| {
+            let (owner, request) = key_params(&call.key);
+            (call.created_at, owner.to_owned(), request.to_owned())
+        };
+        Ok(page(calls, limit, &binding, key))
+    }
+
+    async fn call_stats(&self, scope: &Scope, query: StatsQuery) -> Result<CallStats> {
+        const VERB: &str = "count calls";
+        let (now, owner) = (self.db.now(), scope.owner());
+        let (window, old) = (millis(query.window_ms), millis(query.old_ms));
+        let most = i64::try_from(METHODS_MAX).expect("a small number");
+        let stats = [
+            (&now as _, Type::TIMESTAMPTZ),
+            (&owner as _, Type::TEXT),
+            (&window as _, Type::INT8),
+            (&old as _, Type::INT8),
+        ];
+        let retries = [
+            (&now as _, Type::TIMESTAMPTZ),
+            (&owner as _, Type::TEXT),
+            (&window as _, Type::INT8),
+            (&most as _, Type::INT8),
+        ];
+        let calls = [
+            Statement { sql: sql!("call/call_stats"), params: &stats },
+            Statement { sql: sql!("call/call_retries"), params: &retries },
+        ];
+        let answers = self.db.snapshot(VERB, &"calls", &calls).await?;
+        Ok(CallStats {
+            retries: answers[1].iter().map(method_retries).collect(),
+            ..read_stats(&answers[0][0])
+        })
+    }
+}
+
+fn key_params(key: &CallKey) -> (&str, &str) {
+    (key.owner.as_str(), key.request_id.as_str())
+}
+
+fn millis(ms: u64) -> i64 {
+    i64::try_from(ms).unwrap_or(i64::MAX).min(SECS_MAX * 1000)
+}
+
+fn method_retries(row: &Row) -> MethodRetries {
+    MethodRetries {
+        object_type: row.get("object_type"),
+        method: row.get("method"),
+        calls: rows::count(row, "calls"),
+        retries_mean: row.get("retries_mean"),
+    }
+}
+
+fn read_stats(row: &Row) -> CallStats {
+    let states = [
+        (CallState::Pending, "pending"),
+        (CallState::Processing, "processing"),
+        (CallState::Completed, "completed"),
+        (CallState::Failed, "failed"),
+    ];
+    let counted = states.into_iter().map(|(state, column)| (state, rows::count(row, column)));
+    let ms: Option<Vec<f64>> = row.get("ms");
+    let percentile = |at: usize| ms.as_ref().and_then(|ms| ms.get(at).copied());
+    let age: Option<i64> = row.get("pending_age_ms");
+    CallStats {
+        by_state: counted.filter(|(_, count)| *count > 0).collect(),
+        pending_age_ms: age.map(|age| age.max(0).cast_unsigned()),
+        pending_old: rows::count(row, "pending_old"),
+        stuck: rows::count(row, "stuck"),
+        p50_ms: percentile(0),
+        p95_ms: percentile(1),
+        p99_ms: percentile(2),
+        failure_rate: row.get("failure_rate"),
+        retries: Vec::new(),
+        rows: rows::count(row, "calls"),
+        archived_rows: rows::count(row, "archived"),
+        bytes: rows::count(row, "bytes"),
+    }
+}
+
+fn read_call(row: &Row) -> Result<Call> {
+    let state = CallState::from_code(row.get("state"))
+        .ok_or_else(|| Error::new(Kind::Corrupt, "read column", "state"))?;
+    let reply: Option<&[u8]> = row.get("reply");
+    Ok(Call {
+        key: CallKey { owner: rows::owner(row)?, request_id: rows::name(row, "request_id")? },
+        object_type: row.get("object_type"),
+        object_id: row.get("object_id"),
+        method: row.get("method"),
+        args: Bytes::copy_from_slice(row.get("args")),
+        state,
+        policy: rows::read(row, "policy")?,
+        reply: reply.map(Bytes::copy_from_slice),
+        error: row.get("error"),
+        retry_count: rows::small(row, "retry_count"),
+        instance: row.get::<_, Option<Uuid>>("instance").map(InstanceId),
+        caller_object: row.get("caller_object"),
+        caller_client: row.get("caller_client"),
+        created_at: row.get("created_at"),
+        updated_at: row.get("updated_at"),
+        processed_at: row.get("processed_at"),
+        expires_at: row.get("expires_at"),
+        is_archived: row.get("is_archived"),
+    })
+}

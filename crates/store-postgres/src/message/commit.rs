@@ -1,0 +1,237 @@
+//! Committing the effects of many handlers: one transaction, one write, and one statement for each
+//! kind of effect that there is.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+use windrow_store::error::Result;
+use windrow_store::message::{
+    Commit, Committed, ERROR_BYTES_MAX, Exchange, Exchanged, HISTORY_MAX, MessageRef,
+};
+
+use super::put::{Puts, consumers};
+use super::read::{Reads, work};
+use crate::call::{Answers, Submits};
+use crate::db::{Call, Param, Sql, sql};
+use crate::error::with_versions;
+use crate::event::Appends;
+use crate::object::States;
+use crate::partition::Fences;
+use crate::record::storable;
+use crate::{PostgresStore, member};
+
+/// What is kept of an error.
+pub(crate) fn kept(error: &str) -> Cow<'_, str> {
+    let mut end = error.len().min(ERROR_BYTES_MAX);
+    while !error.is_char_boundary(end) {
+        end -= 1;
+    }
+    storable(&error[..end])
+}
+
+/// Places of messages as parallel arrays.
+#[derive(Default)]
+pub(crate) struct Refs {
+    partitions: Vec<i32>,
+    streams: Vec<i64>,
+    positions: Vec<i64>,
+}
+
+impl Refs {
+    pub(crate) fn of(refs: impl Iterator<Item = MessageRef>) -> Self {
+        let mut arrays = Self::default();
+        for at in refs {
+            arrays.partitions.push(i32::from(at.partition));
+            arrays.streams.push(at.stream_no.cast_signed());
+            arrays.positions.push(at.position.cast_signed());
+        }
+        arrays
+    }
+
+    pub(crate) fn params(&self) -> [Param<'_>; 3] {
+        [
+            (&self.partitions, Type::INT4_ARRAY),
+            (&self.streams, Type::INT8_ARRAY),
+            (&self.positions, Type::INT8_ARRAY),
+        ]
+    }
+}
+
+/// A commit as the functions take it.
+struct Effects<'a> {
+    now: Option<Timestamp>,
+    instance: Uuid,
+    fences: Fences,
+    puts: Puts<'a>,
+    submits: Submits<'a>,
+    started: Refs,
+    started_epochs: Vec<i64>,
+    consumed: Refs,
+    consumers: Vec<&'a str>,
+    done: Refs,
+    failed: Refs,
+    failed_errors: Vec<Cow<'a, str>>,
+    failed_times: Vec<Timestamp>,
+    failed_waitings: Vec<Option<String>>,
+    failed_counts: Vec<bool>,
+    history_max: i32,
+    dead: Refs,
+    dead_ids: Vec<Uuid>,
+    dead_errors: Vec<Cow<'a, str>>,
+    appends: Appends<'a>,
+    states: States<'a>,
+    answers: Answers<'a>,
+}
+
+impl<'a> Effects<'a> {
+    fn of(verb: &'static str, now: Option<Timestamp>, commit: &'a Commit) -> Result<Self> {
+        let fences: BTreeMap<_, _> =
+            commit.fences.iter().map(|fence| (fence.partition, fence.epoch)).collect();
+        let epoch = |at: MessageRef| fences.get(&at.partition).copied().unwrap_or(0).cast_signed();
+        let (by, done): (Vec<_>, Vec<_>) =
+            commit.done.iter().partition(|done| done.consumer.is_some());
+        let failed = &commit.failed;
+        Ok(Self {
+            now,
+            instance: commit.instance.0,
+            fences: Fences::of(&commit.fences),
+            puts: Puts::of(verb, &commit.messages)?,
+            submits: Submits::of(verb, &commit.submits)?,
+            started: Refs::of(commit.started.iter().map(|one| one.at)),
+            started_epochs: commit.started.iter().map(|one| epoch(one.at)).collect(),
+            consumed: Refs::of(by.iter().map(|one| one.at)),
+            consumers: by.iter().filter_map(|one| one.consumer.as_deref()).collect(),
+            done: Refs::of(done.iter().map(|one| one.at)),
+            failed: Refs::of(failed.iter().map(|one| one.at)),
+            failed_errors: failed.iter().map(|one| kept(&one.error)).collect(),
+            failed_times: failed.iter().map(|one| one.not_before).collect(),
+            failed_waitings: failed.iter().map(|one| consumers(&one.waiting)).collect(),
+            failed_counts: failed.iter().map(|one| one.counts).collect(),
+            history_max: i32::try_from(HISTORY_MAX).expect("a small number"),
+            dead: Refs::of(commit.dead.iter().map(|one| one.at)),
+            dead_ids: commit.dead.iter().map(|one| one.id.0).collect(),
+            dead_errors: commit.dead.iter().map(|one| kept(&one.error)).collect(),
+            appends: Appends::of(&commit.events),
+            states: States::of(&commit.states),
+            answers: Answers::of(&commit.calls),
+        })
+    }
+
+    /// Statements for what there is, in the order of the locks: the fence, streams, messages, event
+    /// streams, objects, calls.
+    fn statements<'b>(&'b self, commit: &Commit) -> Vec<(Part, Sql, Vec<Param<'b>>)> {
+        let now: Param<'b> = (&self.now, Type::TIMESTAMPTZ);
+        let me: Param<'b> = (&self.instance, Type::UUID);
+        let fence = self.fences.params(&self.instance).to_vec();
+        let mut all = vec![(Part::Rest, sql!("partition/fence_call"), fence)];
+        let mut add = |is_there: bool, part, sql, params: Vec<Param<'b>>| {
+            if is_there {
+                all.push((part, sql, params));
+            }
+        };
+        let sent = self.puts.params(&self.now).to_vec();
+        add(!commit.messages.is_empty(), Part::Sent, sql!("message/send"), sent);
+        let asked = self.submits.params(&self.now).to_vec();
+        add(!commit.submits.is_empty(), Part::Submitted, sql!("call/submit_calls_call"), asked);
+        let epochs = (&self.started_epochs as _, Type::INT8_ARRAY);
+        let begun = [&[now.clone(), me][..], &self.started.params(), &[epochs]].concat();
+        let sql = sql!("message/commit_started_call");
+        add(!commit.started.is_empty(), Part::Rest, sql, begun);
+        let names = (&self.consumers as _, Type::TEXT_ARRAY);
+        let consumed = [&self.consumed.params()[..], &[names]].concat();
+        let sql = sql!("message/commit_consumed_call");
+        add(!self.consumers.is_empty(), Part::Rest, sql, consumed);
+        let has_done = self.consumers.len() < commit.done.len();
+        add(has_done, Part::Rest, sql!("message/commit_done_call"), self.done.params().to_vec());
+        let sql = sql!("message/commit_failed_call");
+        add(!commit.failed.is_empty(), Part::Rest, sql, self.failed_params());
+        let given_up =
+            [(&self.dead_ids as _, Type::UUID_ARRAY), (&self.dead_errors as _, Type::TEXT_ARRAY)];
+        let dead = [&[now][..], &self.dead.params(), &given_up].concat();
+        add(!commit.dead.is_empty(), Part::Rest, sql!("message/commit_dead_call"), dead);
+        let happened = self.appends.params(&self.now).to_vec();
+        add(!commit.events.is_empty(), Part::Appended, sql!("event/append"), happened);
+        let states = self.states.params(&self.now, &self.fences.numbers).to_vec();
+        add(!commit.states.is_empty(), Part::Rest, sql!("object/put_states_call"), states);
+        let answers = self.answers.params(&self.now, &self.instance);
+        add(!commit.calls.is_empty(), Part::Rest, sql!("call/commit_calls_call"), answers);
+        all
+    }
+
+    fn failed_params(&self) -> Vec<Param<'_>> {
+        let head: [Param<'_>; 2] =
+            [(&self.now, Type::TIMESTAMPTZ), (&self.history_max, Type::INT4)];
+        let tail: [Param<'_>; 4] = [
+            (&self.failed_errors, Type::TEXT_ARRAY),
+            (&self.failed_times, Type::TIMESTAMPTZ_ARRAY),
+            (&self.failed_waitings, Type::TEXT_ARRAY),
+            (&self.failed_counts, Type::BOOL_ARRAY),
+        ];
+        [&head[..], &self.failed.params(), &tail].concat()
+    }
+}
+
+/// Whose answer says something.
+#[derive(Clone, Copy)]
+enum Part {
+    Sent,
+    Submitted,
+    Appended,
+    Rest,
+}
+
+impl PostgresStore {
+    /// A commit, and what comes behind it in the same transaction.
+    pub(super) async fn write(&self, verb: &'static str, exchange: &Exchange) -> Result<Exchanged> {
+        let commit = &exchange.commit;
+        commit.check(verb)?;
+        exchange.read.iter().try_for_each(|read| read.check(verb))?;
+        let effects = Effects::of(verb, self.db.now(), commit)?;
+        let statements = effects.statements(commit);
+        let reads = exchange.read.as_ref().map(Reads::of);
+        let read = reads.as_ref().map(|reads| reads.params(&effects.now));
+        let beat: [Param<'_>; 2] =
+            [(&effects.now, Type::TIMESTAMPTZ), (&effects.instance, Type::UUID)];
+        let mut calls: Vec<Call<'_>> =
+            statements.iter().map(|(_, sql, params)| Call { sql: *sql, params }).collect();
+        if exchange.heartbeat {
+            calls.push(Call { sql: member::HEARTBEAT, params: &beat });
+        }
+        if let Some(params) = &read {
+            calls.push(Call { sql: sql!("message/read_owned_call"), params });
+        }
+        // Streams that others wait for are let go before the disk has answered. Answers and events are
+        // not: whoever sees one may act on it outside of this database.
+        let early =
+            !commit.messages.is_empty() && commit.calls.is_empty() && commit.events.is_empty();
+        let answers = match early {
+            true => self.db.call_early(verb, &commit.instance, &calls).await,
+            false => self.db.call(verb, &commit.instance, &calls).await,
+        };
+        let answers = answers.map_err(with_versions)?;
+        let mut committed = Committed::default();
+        for ((part, ..), answer) in statements.iter().zip(&answers) {
+            effects.note(*part, answer, &mut committed);
+        }
+        let work = match &read {
+            Some(_) => work(answers.last().map(Vec::as_slice).unwrap_or_default())?,
+            None => Default::default(),
+        };
+        Ok(Exchanged { committed, work })
+    }
+}
+
+impl Effects<'_> {
+    fn note(&self, part: Part, answer: &[Row], committed: &mut Committed) {
+        match part {
+            Part::Sent => committed.sent = self.puts.sent(answer),
+            Part::Submitted => committed.submitted = self.submits.submitted(answer),
+            Part::Appended => committed.appended = self.appends.appended(answer),
+            Part::Rest => {}
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! What is on its way.
+
+mod commit;
+mod list;
+mod put;
+mod read;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+use windrow_domain::{DeadLetterId, PartitionNo, Queue};
+use windrow_store::Scope;
+use windrow_store::error::{Error, Kind, Result};
+use windrow_store::inspect::Page;
+use windrow_store::message::{
+    BACKLOG_MAX, Backlog, Commit, Committed, DeadLetter, Exchange, Exchanged, Headers, Message,
+    MessageRef, Messages, MessagesQuery, NewMessage, Read, Sent, Tidied, Upkeep, Work, check_send,
+};
+
+use crate::db::{Call, sql};
+use crate::partition::number;
+use crate::sweep::SECS_MAX;
+use crate::{PostgresStore, rows};
+
+pub(crate) use commit::{Refs, kept};
+
+#[async_trait]
+impl Messages for PostgresStore {
+    async fn send(&self, messages: Vec<NewMessage>) -> Result<Vec<Sent>> {
+        const VERB: &str = "send";
+        check_send(VERB, &messages)?;
+        if messages.is_empty() {
+            return Ok(Vec::new());
+        }
+        let puts = put::Puts::of(VERB, &messages)?;
+        let now = self.db.now();
+        let params = puts.params(&now);
+        // Many senders meet in a stream: its lock must not wait for the disk.
+        let calls = [Call { sql: sql!("message/send"), params: &params }];
+        let answers = self.db.call_early(VERB, &"messages", &calls).await?;
+        Ok(puts.sent(&answers[0]))
+    }
+
+    async fn read_owned(&self, read: Read) -> Result<Work> {
+        const VERB: &str = "read owned";
+        read.check(VERB)?;
+        let reads = read::Reads::of(&read);
+        let now = self.db.now();
+        let sql = sql!("message/read_owned_call");
+        let found = self.db.lone(VERB, &read.instance, sql, &reads.params(&now)).await?;
+        read::work(&found)
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Committed> {
+        let exchange = Exchange { commit, heartbeat: false, read: None };
+        Ok(self.write("commit", &exchange).await?.committed)
+    }
+
+    async fn exchange(&self, exchange: Exchange) -> Result<Exchanged> {
+        self.write("exchange", &exchange).await
+    }
+
+    async fn messages(&self, scope: &Scope, query: MessagesQuery) -> Result<Page<Message>> {
+        list::messages(self, scope, query).await
+    }
+
+    async fn dead_letters(&self, scope: &Scope, query: MessagesQuery) -> Result<Page<DeadLetter>> {
+        list::dead_letters(self, scope, query).await
+    }
+
+    async fn replay_dead(&self, scope: &Scope, ids: &[DeadLetterId]) -> Result<Vec<Sent>> {
+        let mut each: Vec<Uuid> = Vec::with_capacity(ids.len());
+        let mut places = Vec::with_capacity(ids.len());
+        for id in ids {
+            let found = each.iter().position(|one| *one == id.0);
+            places.push(found.unwrap_or(each.len()));
+            each.extend(found.is_none().then_some(id.0));
+        }
+        let params = [
+            (&self.db.now() as _, Type::TIMESTAMPTZ),
+            (&scope.owner() as _, Type::TEXT),
+            (&each as _, Type::UUID_ARRAY),
+        ];
+        let sql = sql!("message/replay_call");
+        let mut found = self.db.rows("replay dead letters", &"letters", sql, &params).await?;
+        found.sort_unstable_by_key(|row| row.get::<_, i64>("i"));
+        let sent = |place: usize| Sent { at: message_ref(&found[place]), is_duplicate: false };
+        Ok(places.into_iter().map(sent).collect())
+    }
+
+    async fn discard_dead(&self, scope: &Scope, ids: &[DeadLetterId]) -> Result<u64> {
+        let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+        let params = [(&scope.owner() as _, Type::TEXT), (&ids as _, Type::UUID_ARRAY)];
+        let sql = sql!("message/discard_dead");
+        let gone = self.db.rows("discard dead letters", &"letters", sql, &params).await?;
+        Ok(gone.len() as u64)
+    }
+
+    async fn backlog(&self) -> Result<Vec<Backlog>> {
+        let params = [(&BACKLOG_MAX.cast_signed() as _, Type::INT8)];
+        let found =
+            self.db.rows("count backlog", &"queues", sql!("message/backlog"), &params).await?;
+        let backlog = |row: &Row| {
+            Ok(Backlog {
+                queue: queue(row)?,
+                messages: rows::count(row, "messages"),
+                oldest_sent_at: row.get("oldest"),
+                dead: rows::count(row, "dead"),
+            })
+        };
+        found.iter().map(backlog).collect()
+    }
+
+    async fn tidy_messages(&self, upkeep: Upkeep, limit: u32) -> Result<Tidied> {
+        let bounded = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX).min(SECS_MAX * 1000);
+        let params = [
+            (&self.db.now() as _, Type::TIMESTAMPTZ),
+            (&bounded(upkeep.dedupe_ms) as _, Type::INT8),
+            (&bounded(upkeep.archive_ms) as _, Type::INT8),
+            (&bounded(upkeep.tombstone_ms) as _, Type::INT8),
+            (&upkeep.dead_ms.map(bounded) as _, Type::INT8),
+            (&bounded(upkeep.stream_ms) as _, Type::INT8),
+            (&i64::from(limit) as _, Type::INT8),
+        ];
+        let sql = sql!("message/tidy_call");
+        let found = self.db.rows("tidy messages", &"messages", sql, &params).await?;
+        let tidied = |column| rows::count(&found[0], column);
+        Ok(Tidied {
+            ids: tidied("ids"),
+            archived: tidied("archived"),
+            expired: tidied("expired"),
+            tombstones: tidied("tombstones"),
+            dead: tidied("dead"),
+            streams: tidied("streams"),
+        })
+    }
+}
+
+/// Headers as JSON; none when there are none.
+pub(crate) fn json(headers: &Headers) -> Option<String> {
+    (!headers.is_empty()).then(|| serde_json::to_string(headers).expect("headers are text"))
+}
+
+/// The headers of a message or an event.
+pub(crate) fn read_headers(row: &Row) -> Result<Headers> {
+    let Some(text) = row.get::<_, Option<&str>>("headers") else { return Ok(Headers::new()) };
+    serde_json::from_str(text)
+        .map_err(|cause| Error::new(Kind::Corrupt, "read column", "headers").because(cause))
+}
+
+/// A place from its numbers.
+pub(crate) fn place(partition: i32, stream_no: i64, position: i64) -> MessageRef {
+    MessageRef {
+        partition: PartitionNo::try_from(partition).expect("a partition has a small number"),
+        stream_no: stream_no.cast_unsigned(),
+        position: position.cast_unsigned(),
+    }
+}
+
+fn message_ref(row: &Row) -> MessageRef {
+    MessageRef {
+        partition: number(row, "partition"),
+        stream_no: rows::count(row, "stream_no"),
+        position: rows::count(row, "position"),
+    }
+}
+
+fn queue(row: &Row) -> Result<Queue> {
+    Queue::from_code(row.get("queue"))
+        .ok_or_else(|| Error::new(Kind::Corrupt, "read column", "queue"))
+}
+
+fn message(row: &Row) -> Result<Message> {
+    let waiting: Option<Vec<String>> = row.get("waiting");
+    let started: Option<i64> = row.get("started");
+    Ok(Message {
+        at: message_ref(row),
+        queue: queue(row)?,
+        owner: rows::owner(row)?,
+        stream: rows::name(row, "stream")?,
+        id: row.get("id"),
+        kind: row.get("kind"),
+        payload: Bytes::copy_from_slice(row.get("payload")),
+        headers: read_headers(row)?,
+        sent_at: row.get("sent_at"),
+        not_before: row.get("not_before"),
+        attempts: rows::small(row, "attempts"),
+        started: started.map(i64::cast_unsigned),
+        waiting: waiting.unwrap_or_default(),
+        error: row.get("error"),
+    })
+}
