@@ -21,6 +21,7 @@ use windrow_store::message::{
 };
 use windrow_store::{Result, Scope};
 
+use crate::tx::Tx;
 use crate::{SqliteStore, member, row};
 
 #[async_trait]
@@ -48,15 +49,11 @@ impl Messages for SqliteStore {
         exchange.commit.check(verb)?;
         exchange.read.iter().try_for_each(|read| read.check(verb))?;
         let instance = exchange.commit.instance;
-        self.write(verb, instance, move |tx| {
-            let committed = commit::write(tx, &exchange.commit)?;
-            if exchange.heartbeat {
-                member::heartbeat(tx, instance)?;
-            }
-            let work = exchange.read.as_ref().map(|read| read::owned(tx, read)).transpose()?;
-            Ok(Exchanged { committed, work: work.unwrap_or_default() })
-        })
-        .await
+        // Most exchanges of a quiet instance write nothing, and need not wait for those that do.
+        match exchange.heartbeat || !is_empty(&exchange.commit) {
+            true => self.write(verb, instance, move |tx| do_exchange(tx, &exchange)).await,
+            false => self.read(verb, instance, move |tx| do_exchange(tx, &exchange)).await,
+        }
     }
 
     async fn messages(&self, scope: &Scope, query: MessagesQuery) -> Result<Page<Message>> {
@@ -90,6 +87,24 @@ impl Messages for SqliteStore {
     async fn tidy_messages(&self, upkeep: Upkeep, limit: u32) -> Result<Tidied> {
         self.write("tidy", "messages", move |tx| tidy::all(tx, &upkeep, limit)).await
     }
+}
+
+fn do_exchange(tx: &Tx<'_>, exchange: &Exchange) -> Result<Exchanged> {
+    let committed = commit::write(tx, &exchange.commit)?;
+    if exchange.heartbeat {
+        member::heartbeat(tx, exchange.commit.instance)?;
+    }
+    let work = exchange.read.as_ref().map(|read| read::owned(tx, read)).transpose()?;
+    Ok(Exchanged { committed, work: work.unwrap_or_default() })
+}
+
+/// Whether a commit has no effects, whatever its fences.
+fn is_empty(commit: &Commit) -> bool {
+    let Commit { instance: _, fences: _, started, done, failed, dead, calls, .. } = commit;
+    let Commit { states, events, messages, submits, .. } = commit;
+    let ends = [started.len(), done.len(), failed.len(), dead.len(), calls.len()];
+    let effects = [states.len(), events.len(), messages.len(), submits.len()];
+    ends.into_iter().chain(effects).all(|len| len == 0)
 }
 
 /// A place in three columns: partition, stream, position.

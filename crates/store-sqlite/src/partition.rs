@@ -182,13 +182,11 @@ pub(crate) fn lost<'f>(
     instance: InstanceId,
     fences: impl IntoIterator<Item = &'f Fence>,
 ) -> Result<Vec<PartitionNo>> {
-    let mut is_owned = tx.prepare(sql!("partition/fence"))?;
-    let mut lost = Vec::new();
-    for fence in fences {
-        let asked = is_owned.query_row(owned(instance, fence), |row| row.get(0));
-        if !asked.map_err(|cause| tx.failed(cause))? {
-            lost.push(fence.partition);
-        }
+    let pairs: Vec<_> = fences.into_iter().map(|fence| (fence.partition, fence.epoch)).collect();
+    if pairs.is_empty() {
+        return Ok(Vec::new());
     }
-    Ok(lost)
+    let pairs = serde_json::to_string(&pairs).expect("numbers are JSON");
+    let asked = params![pairs, instance.0.into_bytes()];
+    tx.all(sql!("partition/fence"), asked, |row| row.get(0))
 }

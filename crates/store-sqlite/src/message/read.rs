@@ -1,8 +1,7 @@
 //! Reading: what an instance owns, stream by stream, without a write.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use jiff::Timestamp;
 use rusqlite::params;
 use windrow_domain::PartitionNo;
 use windrow_store::Result;
@@ -20,6 +19,13 @@ pub(super) fn owned(tx: &Tx<'_>, read: &Read) -> Result<Work> {
     let lost = partition::lost(tx, read.instance, fences)?;
     let mine: Vec<&ReadFrom> =
         read.from.iter().filter(|from| !lost.contains(&from.fence.partition)).collect();
+    let partitions: Vec<PartitionNo> = mine.iter().map(|from| from.fence.partition).collect();
+    let partitions = serde_json::to_string(&partitions).expect("numbers are JSON");
+    // Most partitions of a quiet instance are empty, and one statement says which.
+    let busy: HashSet<PartitionNo> = tx
+        .all(sql!("message/busy_partitions"), [&partitions], |row| row.get(0))?
+        .into_iter()
+        .collect();
     let held = read.held.iter().copied().collect();
     let mut walk = Walk { tx, read, held, found: Vec::new() };
     let mut marks = Vec::with_capacity(mine.len());
@@ -28,22 +34,16 @@ pub(super) fn owned(tx: &Tx<'_>, read: &Read) -> Result<Work> {
             break;
         }
         let partition = from.fence.partition;
-        let after_stream = walk.partition(partition, from.after_stream)?;
+        let after_stream = match busy.contains(&partition) {
+            true => walk.partition(partition, from.after_stream)?,
+            false => 0,
+        };
         marks.push(Mark { partition, after_stream });
     }
     let messages = walk.found;
-    let partitions: Vec<PartitionNo> = mine.iter().map(|from| from.fence.partition).collect();
-    Ok(Work { messages, marks, lost, next_due: next_due(tx, &partitions)? })
-}
-
-/// When the next message that must wait may be due.
-fn next_due(tx: &Tx<'_>, partitions: &[PartitionNo]) -> Result<Option<Timestamp>> {
-    if partitions.is_empty() {
-        return Ok(None);
-    }
-    let partitions = serde_json::to_string(partitions).expect("numbers are JSON");
-    let asked = params![partitions, tx.now];
-    tx.sure(sql!("message/next_due"), asked, |row| row::time_opt(row, 0))
+    let due = params![partitions, tx.now];
+    let next_due = tx.sure(sql!("message/next_due"), due, |row| row::time_opt(row, 0))?;
+    Ok(Work { messages, marks, lost, next_due })
 }
 
 /// A walk through partitions that collects what is due.
