@@ -14,8 +14,10 @@ mod fixture;
 mod message;
 mod object;
 mod partition;
+mod race;
 mod stats;
 mod tidy;
+mod walk;
 
 use windrow_store::Plane;
 
@@ -156,5 +158,22 @@ cases! { plane_suite, plane_cases;
         an_expired_call_is_never_run_again,
         a_call_without_an_answer_does_not_expire,
         a_step_of_tidying_is_bounded,
+    }
+    race {
+        sends_at_once_keep_a_dense_order,
+        a_reader_skips_nothing_that_appears_later,
+        repeats_at_once_make_one_message,
+        two_contents_at_once_are_a_conflict,
+        a_commit_that_meets_a_take_counts_once,
+        a_commit_that_meets_a_release_is_told,
+        commits_at_once_never_deadlock,
+        questions_at_once_make_one_call,
+        tidying_that_meets_a_send_loses_nothing,
+        epochs_only_rise_while_members_come_and_go,
+    }
+    walk {
+        a_walk_of_streams_agrees_with_the_model_seed_one,
+        a_walk_of_streams_agrees_with_the_model_seed_two,
+        a_walk_of_streams_agrees_with_the_model_seed_three,
     }
 }
