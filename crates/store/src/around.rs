@@ -6,12 +6,17 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::stream::BoxStream;
 use jiff::Timestamp;
-use windrow_domain::{BatchId, FileId, InstanceId, KeyId, LeaseId, Target};
+use windrow_domain::{
+    BatchId, DeadLetterId, FileId, InstanceId, KeyId, LeaseId, Owner, PartitionNo, Stream, Target,
+};
 
 use crate::act::{Act, NewAct};
 use crate::batch::{Batch, NewBatch, Reprocess, Reprocessed};
+use crate::call::{Call, CallKey, CallStats, CallsQuery, NewCall, StatsQuery, Submitted};
 use crate::claim::{Extended, Waiting};
+use crate::event::{Append, Appended, Event, Snapshot};
 use crate::finalise::{Finalisation, NewOutput, Rows};
 use crate::ingest::{Chunk, File, LineError, NewFile, Verdict};
 use crate::inspect::{
@@ -20,11 +25,18 @@ use crate::inspect::{
 };
 use crate::key::{Key, KeysQuery, NewKey};
 use crate::member::{Member, NewMember};
+use crate::message::{
+    Backlog, Commit, Committed, DeadLetter, Exchange, Exchanged, Message, MessagesQuery,
+    NewMessage, Read, Sent, Tidied, Upkeep, Work,
+};
+use crate::object::ObjectKey;
+use crate::partition::{Fence, Partition, Setup, Taken};
 use crate::record::{Reply, Turn};
 use crate::sweep::{DroppedOutput, Lost, Pruned, Reaped, Retention};
+use crate::wake::Wake;
 use crate::{
-    Batches, Capabilities, Claim, Finalise, Gauges, Ingest, Inspect, Keys, Kind, Members, Record,
-    Result, Scope, Store, Sweep,
+    Batches, Calls, Capabilities, Claim, Events, Finalise, Gauges, Ingest, Inspect, Keys, Kind,
+    Members, Messages, Objects, Partitions, Plane, Record, Result, Scope, Store, Sweep, Wakes,
 };
 
 /// What happens around every call.
@@ -152,6 +164,55 @@ pass_on!(Inspect {
     finished(scope: &Scope, query: FinishedQuery) -> Page<FinishedLine>;
     audit(batch: BatchId) -> BatchAudit;
 });
+
+pass_on!(Partitions {
+    set_up(setup: Setup) -> Setup;
+    setup() -> Option<Setup>;
+    partitions() -> Vec<Partition>;
+    take_partitions(instance: InstanceId, wanted: &[PartitionNo]) -> Vec<Taken>;
+    release_partitions(instance: InstanceId, fences: &[Fence]) -> u64;
+    clear_suspects(instance: InstanceId, fences: &[Fence]) -> ();
+});
+
+pass_on!(Messages {
+    send(messages: Vec<NewMessage>) -> Vec<Sent>;
+    read_owned(read: Read) -> Work;
+    commit(commit: Commit) -> Committed;
+    exchange(exchange: Exchange) -> Exchanged;
+    messages(scope: &Scope, query: MessagesQuery) -> Page<Message>;
+    dead_letters(scope: &Scope, query: MessagesQuery) -> Page<DeadLetter>;
+    replay_dead(scope: &Scope, ids: &[DeadLetterId]) -> Vec<Sent>;
+    discard_dead(scope: &Scope, ids: &[DeadLetterId]) -> u64;
+    backlog() -> Vec<Backlog>;
+    tidy_messages(upkeep: Upkeep, limit: u32) -> Tidied;
+});
+
+pass_on!(Objects {
+    states(keys: &[ObjectKey]) -> Vec<Option<Bytes>>;
+});
+
+pass_on!(Events {
+    append(appends: Vec<Append>) -> Vec<Appended>;
+    read_stream(owner: &Owner, stream: &Stream, from: u64, limit: u32) -> Vec<Event>;
+    stream_version(owner: &Owner, stream: &Stream) -> u64;
+    read_all(scope: &Scope, after: Option<&str>, limit: u32) -> Page<Event>;
+    put_snapshot(snapshot: Snapshot) -> ();
+    snapshot(owner: &Owner, stream: &Stream) -> Option<Snapshot>;
+});
+
+pass_on!(Calls {
+    submit_call(call: NewCall) -> Submitted;
+    call(key: &CallKey) -> Call;
+    calls(scope: &Scope, query: CallsQuery) -> Page<Call>;
+    call_stats(scope: &Scope, query: StatsQuery) -> CallStats;
+});
+
+pass_on!(Wakes {
+    listen(instance: InstanceId) -> BoxStream<'static, Wake>;
+    set_asleep(instance: InstanceId, asleep: bool) -> ();
+});
+
+impl<A: Around> Plane for Surrounded<A> {}
 
 pass_on!(Keys {
     add_key(key: NewKey) -> Key;

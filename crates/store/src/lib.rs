@@ -1,8 +1,9 @@
 //! The store contract: what a database must promise so that every line is in exactly one place.
 //!
 //! One small trait per stage, named as the stage is everywhere else: [`Ingest`], [`Batches`],
-//! [`Claim`], [`Record`], [`Finalise`], [`Members`], [`Sweep`], [`Inspect`], [`Keys`]. [`Store`] joins
-//! them.
+//! [`Claim`], [`Record`], [`Finalise`], [`Members`], [`Sweep`], [`Inspect`], [`Keys`]; for messages
+//! [`Partitions`], [`Messages`], [`Objects`], [`Events`], [`Calls`], [`Wakes`], which [`Plane`] joins.
+//! [`Store`] is all of it.
 //! What the contract means is said by `windrow-store-conformance`, which every backend passes.
 //!
 //! Holds throughout: a verb either happened whole or not at all (one over several leases or batches,
@@ -111,18 +112,7 @@ pub trait Plane:
 
 /// Everything the engine asks of a database.
 pub trait Store:
-    Ingest
-    + Batches
-    + Claim
-    + Record
-    + Finalise
-    + Members
-    + Sweep
-    + Inspect
-    + Keys
-    + Send
-    + Sync
-    + 'static
+    Plane + Ingest + Batches + Claim + Record + Finalise + Sweep + Inspect + Keys
 {
     /// What this backend can do.
     fn capabilities(&self) -> Capabilities;
