@@ -37,11 +37,14 @@ async fn the_server_keeps_to_its_description() {
 async fn hold_against(server: &Server, more: &[&str]) {
     let python = std::env::var_os("WINDROW_E2E_PYTHON").map(PathBuf::from);
     let program = python.expect("it is there").with_file_name("schemathesis");
-    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/schemathesis.toml");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("python");
     let mut command = Command::new(program);
     command
+        .env("SCHEMATHESIS_HOOKS", folder.join("refusals.py"))
+        // No compiled files beside the sources.
+        .env("PYTHONDONTWRITEBYTECODE", "1")
         .arg("--config-file")
-        .arg(config)
+        .arg(folder.join("schemathesis.toml"))
         .args(["run", &format!("http://{}/openapi.json", server.address())])
         .args(["--header", &format!("Authorization: Bearer {ADMIN_KEY}")])
         .args(["--checks", "all", "--max-examples", EXAMPLES, "--seed", SEED])
