@@ -15,6 +15,7 @@ pub mod finalise;
 pub mod ingest;
 mod load;
 mod member;
+pub mod messages;
 pub mod options;
 pub mod output;
 mod progress;

@@ -80,7 +80,7 @@ impl Membership {
 }
 
 /// The machine's name, for people.
-fn host() -> String {
+pub(crate) fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     match name.trim() {
         "" => "unknown".to_owned(),

@@ -1,0 +1,141 @@
+//! What a handler knows of the message it is given.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use windrow_domain::ids::BadName;
+use windrow_domain::message::MESSAGE_ID_BYTES_MAX;
+use windrow_domain::{CrashPolicy, Expected, Owner, Queue, RequestId, Stream};
+use windrow_store::call::headers::{CALLER_CLIENT, CALLER_OBJECT};
+use windrow_store::call::{CallKey, NewCall};
+use windrow_store::event::{Append, NewEvent};
+use windrow_store::message::{Headers, Message, NewMessage};
+
+/// What a handler knows of its message or call.
+#[derive(Debug)]
+pub struct Context {
+    /// Whose it is.
+    pub owner: Owner,
+    /// What it is in order with. Of a call: the object's stream, `type/id`.
+    pub stream: Stream,
+    /// Where it waited.
+    pub queue: Queue,
+    /// Its id. Of a call: the request id.
+    pub id: String,
+    /// What it is about. Of a call: the method.
+    pub kind: String,
+    /// What travels with it.
+    pub headers: Headers,
+    /// Which try this is, from 1.
+    pub attempt: u32,
+    /// When it was sent.
+    pub sent_at: Timestamp,
+    /// The object's state; none when it has none, or when this is no call.
+    pub state: Option<Bytes>,
+    made: AtomicU32,
+}
+
+impl Context {
+    pub(super) fn new(message: &Message, attempt: u32, state: Option<Bytes>) -> Self {
+        Self {
+            owner: message.owner.clone(),
+            stream: message.stream.clone(),
+            queue: message.queue,
+            id: message.id.clone(),
+            kind: message.kind.clone(),
+            headers: message.headers.clone(),
+            attempt,
+            sent_at: message.sent_at,
+            state,
+            made: AtomicU32::new(0),
+        }
+    }
+
+    /// The object that is called: its type and its id. None for a message.
+    pub fn object(&self) -> Option<(&str, &str)> {
+        match self.queue {
+            Queue::Calls => self.stream.as_str().split_once('/'),
+            Queue::Inbox | Queue::Outbox => None,
+        }
+    }
+
+    /// The object's id; the stream's name for a message.
+    pub fn key(&self) -> &str {
+        self.object().map_or(self.stream.as_str(), |(_, id)| id)
+    }
+
+    /// The object that called, if one did.
+    pub fn caller_object(&self) -> Option<&str> {
+        self.headers.get(CALLER_OBJECT).map(String::as_str)
+    }
+
+    /// The client that called, if it said so.
+    pub fn caller_client(&self) -> Option<&str> {
+        self.headers.get(CALLER_CLIENT).map(String::as_str)
+    }
+
+    /// An id that is the same at every try as long as things are made in the same order: receivers
+    /// know repeats by it.
+    pub fn next_id(&self) -> String {
+        let no = self.made.fetch_add(1, Ordering::Relaxed);
+        let id = format!("{}:{}:{no}", self.queue, self.id);
+        if id.len() <= MESSAGE_ID_BYTES_MAX {
+            return id;
+        }
+        format!("{}:{}:{no}", self.queue, blake3::hash(self.id.as_bytes()).to_hex())
+    }
+
+    /// An event of the owner's, with an id of its own.
+    pub fn event(&self, kind: impl Into<String>, payload: impl Into<Bytes>) -> NewEvent {
+        NewEvent {
+            id: self.next_id(),
+            kind: kind.into(),
+            payload: payload.into(),
+            headers: Headers::new(),
+        }
+    }
+
+    /// Appends events to the stream of this message or object.
+    pub fn append(&self, expected: Expected, events: Vec<NewEvent>) -> Append {
+        Append { owner: self.owner.clone(), stream: self.stream.clone(), expected, events }
+    }
+
+    /// A message of the outbox, in the order of this message's stream.
+    pub fn message(&self, kind: impl Into<String>, payload: impl Into<Bytes>) -> NewMessage {
+        NewMessage {
+            queue: Queue::Outbox,
+            owner: self.owner.clone(),
+            stream: self.stream.clone(),
+            id: self.next_id(),
+            kind: kind.into(),
+            payload: payload.into(),
+            headers: Headers::new(),
+            not_before: None,
+            consumers: Vec::new(),
+            dedupe: false,
+        }
+    }
+
+    /// A call of an object of the same owner, asked for once however often this is tried.
+    pub fn ask(
+        &self,
+        object_type: impl Into<String>,
+        object_id: impl Into<String>,
+        method: impl Into<String>,
+        args: impl Into<Bytes>,
+    ) -> Result<NewCall, BadName> {
+        Ok(NewCall {
+            key: CallKey { owner: self.owner.clone(), request_id: RequestId::new(self.next_id())? },
+            object_type: object_type.into(),
+            object_id: object_id.into(),
+            method: method.into(),
+            args: args.into(),
+            policy: CrashPolicy::default(),
+            caller_object: Some(self.stream.as_str().to_owned()),
+            caller_client: None,
+            expires_at: None,
+            waiter: None,
+        })
+    }
+}

@@ -1,0 +1,157 @@
+//! Handlers: code that is given a message or a call and returns what comes of it.
+//!
+//! Holds throughout: a handler writes nothing itself. What it returns ([`Effects`]) is committed
+//! together with the end of its message, so the effect happens exactly once however often the handler
+//! ran. What it does outside of that happens at least once.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use windrow_domain::attempt::{Class, Failure};
+use windrow_store::call::NewCall;
+use windrow_store::event::Append;
+use windrow_store::message::NewMessage;
+
+use super::context::Context;
+
+/// What becomes of an object's state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum StateChange {
+    /// Nothing.
+    #[default]
+    Keep,
+    /// This is it from now on.
+    Put(Bytes),
+    /// It has none any more.
+    Forget,
+}
+
+/// What comes of a message or a call. All of it is committed together, or none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// Of the object. Only objects have one.
+    pub state: StateChange,
+    /// What the caller is told. Of a message: dropped.
+    pub reply: Bytes,
+    /// What happened, see [`Context::append`].
+    pub events: Vec<Append>,
+    /// What goes out because of it, see [`Context::message`].
+    pub messages: Vec<NewMessage>,
+    /// What other objects are asked because of it, see [`Context::ask`]. Nobody waits for the answers.
+    pub calls: Vec<NewCall>,
+}
+
+impl Effects {
+    /// Nothing but the end of the message, or an empty reply.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// A reply and nothing else.
+    pub fn reply(reply: impl Into<Bytes>) -> Self {
+        Self { reply: reply.into(), ..Self::default() }
+    }
+
+    /// With a new state.
+    #[must_use]
+    pub fn put(mut self, state: impl Into<Bytes>) -> Self {
+        self.state = StateChange::Put(state.into());
+        self
+    }
+
+    /// With events.
+    #[must_use]
+    pub fn append(mut self, append: Append) -> Self {
+        self.events.push(append);
+        self
+    }
+
+    /// With a message.
+    #[must_use]
+    pub fn send(mut self, message: NewMessage) -> Self {
+        self.messages.push(message);
+        self
+    }
+
+    /// With a call of another object.
+    #[must_use]
+    pub fn ask(mut self, call: NewCall) -> Self {
+        self.calls.push(call);
+        self
+    }
+}
+
+/// A try that failed. Any error becomes one that is tried again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandlerError(pub(super) Failure);
+
+impl HandlerError {
+    /// Tried again, as often as the policy says.
+    pub fn retry(message: impl Into<String>) -> Self {
+        Self::of(Class::Server, message.into(), None)
+    }
+
+    /// Tried again, and not before that time has passed.
+    pub fn retry_after(message: impl Into<String>, delay: Duration) -> Self {
+        Self::of(Class::Server, message.into(), Some(delay))
+    }
+
+    /// Not tried again: the call fails, the message is a dead letter.
+    pub fn permanent(message: impl Into<String>) -> Self {
+        Self::of(Class::Permanent, message.into(), None)
+    }
+
+    pub(super) fn timeout(ms: u64) -> Self {
+        Self::of(Class::Timeout, format!("it did not end within {ms} ms"), None)
+    }
+
+    pub(super) fn of(class: Class, message: String, retry_after: Option<Duration>) -> Self {
+        Self(Failure { class, code: class.as_str().to_owned(), message, retry_after })
+    }
+
+    /// What went wrong.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+}
+
+impl<E: std::error::Error + 'static> From<E> for HandlerError {
+    fn from(error: E) -> Self {
+        Self::retry(crate::member::causes(&error))
+    }
+}
+
+/// Objects of one type: calls of one object run one after another, those of others beside them.
+#[async_trait]
+pub trait Object: Send + Sync + 'static {
+    /// The type, without a slash: `wallet`.
+    fn object_type(&self) -> &str;
+
+    /// Runs a method of the object that the context names.
+    async fn call(
+        &self,
+        context: Context,
+        method: &str,
+        args: Bytes,
+    ) -> Result<Effects, HandlerError>;
+
+    /// Whether its effects are outside of what it returns, so that the beginning of each try is to be
+    /// stored first.
+    fn is_outside(&self) -> bool {
+        false
+    }
+}
+
+/// Takes messages.
+#[async_trait]
+pub trait Consumer: Send + Sync + 'static {
+    /// Handles a message.
+    async fn consume(&self, context: Context, payload: Bytes) -> Result<Effects, HandlerError>;
+
+    /// Whether its effects are outside of what it returns, so that the beginning of each try is to be
+    /// stored first.
+    fn is_outside(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,281 @@
+//! Membership: this instance says that it is alive, takes its share of the partitions, and gives back
+//! what is others' share.
+//!
+//! Holds throughout: a partition is given back only when nothing runs in it; an id that was tombstoned
+//! is never used again, and under a new one nothing is held; of those that fell silent only members of
+//! this service that run messages are tombstoned, since others have a patience of their own.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use tokio::sync::mpsc;
+use windrow_domain::partition::share;
+use windrow_domain::{InstanceId, PartitionNo};
+use windrow_store::member::{Member, NewMember};
+use windrow_store::partition::Fence;
+use windrow_store::{Kind, Result};
+
+use crate::member::{causes, host};
+use crate::signal::Stop;
+
+use super::actor::{Command, Core};
+use super::gauges::{count, set};
+
+/// Who looks for members that fell silent.
+const DUTY: &str = "messages.members";
+/// What members that run messages say of themselves.
+const ROLE: &str = r#"{"role":"messages"}"#;
+/// Longest wait for partitions that somebody else is to give back.
+const UNSETTLED_MS_MAX: u64 = 500;
+
+/// The membership.
+pub(super) struct Membership {
+    core: Arc<Core>,
+    commands: mpsc::Sender<Command>,
+    drained: mpsc::Receiver<Fence>,
+    owned: BTreeMap<PartitionNo, Fence>,
+    draining: BTreeSet<PartitionNo>,
+    /// When each member was last seen to beat: its word, and our time.
+    beats: HashMap<InstanceId, (Timestamp, u64)>,
+    unowned: u16,
+    beat_at: u64,
+    is_settled: bool,
+}
+
+impl Membership {
+    pub(super) fn new(
+        core: Arc<Core>,
+        commands: mpsc::Sender<Command>,
+        drained: mpsc::Receiver<Fence>,
+    ) -> Self {
+        Self {
+            core,
+            commands,
+            drained,
+            owned: BTreeMap::new(),
+            draining: BTreeSet::new(),
+            beats: HashMap::new(),
+            unowned: 0,
+            beat_at: 0,
+            is_settled: false,
+        }
+    }
+
+    /// Joins.
+    pub(super) async fn join(&self) -> Result<()> {
+        let member = NewMember {
+            instance: self.core.shared.instance(),
+            service: self.core.service.clone(),
+            host: host(),
+            pid: std::process::id(),
+            metadata: ROLE.to_owned(),
+        };
+        self.core.store.register(member).await
+    }
+
+    /// Keeps the membership until `leave` is given, then gives everything back and leaves.
+    pub(super) async fn run(mut self, leave: &Stop) {
+        let core = self.core.clone();
+        let mut doubts = false;
+        loop {
+            if let Err(error) = self.round(doubts).await {
+                tracing::warn!(error = %causes(&error), "the partitions were not looked at");
+                self.is_settled = false;
+            }
+            let wait_ms = match self.is_settled {
+                true => core.options.heartbeat_ms,
+                false => core.options.heartbeat_ms.min(UNSETTLED_MS_MAX),
+            };
+            let next = core.clock.millis().saturating_add(wait_ms);
+            doubts = tokio::select! {
+                () = core.clock.sleep_until(next) => false,
+                () = core.shared.doubted.given() => true,
+                Some(fence) = self.drained.recv() => {
+                    self.give_back(fence).await;
+                    false
+                }
+                () = leave.given() => break,
+            };
+        }
+        self.leave().await;
+    }
+
+    /// One look: alive, who else is, what is whose.
+    async fn round(&mut self, doubts: bool) -> Result<()> {
+        let now = self.core.clock.millis();
+        let is_time = now.saturating_sub(self.beat_at) >= self.core.options.heartbeat_ms;
+        if doubts || is_time || self.beat_at == 0 {
+            self.beat().await?;
+            self.beat_at = now;
+        }
+        let mut live = self.live().await?;
+        if !live.contains(&self.core.shared.instance()) {
+            self.rejoin().await?;
+            live.push(self.core.shared.instance());
+        }
+        let me = self.core.shared.instance();
+        let options = &self.core.options;
+        let share = share(options.partitions, &live, me, options.own_max);
+        self.alarm(share.unowned);
+        let mine: BTreeSet<PartitionNo> = share.mine.into_iter().collect();
+        self.take(&mine, doubts).await?;
+        let surplus = self.owned.keys().filter(|no| !mine.contains(no));
+        let surplus: Vec<PartitionNo> =
+            surplus.filter(|no| !self.draining.contains(no)).copied().collect();
+        if !surplus.is_empty() {
+            self.draining.extend(&surplus);
+            self.tell(Command::Drain(surplus)).await;
+        }
+        self.is_settled = self.draining.is_empty()
+            && self.owned.len() == mine.len()
+            && mine.iter().all(|no| self.owned.contains_key(no));
+        Ok(())
+    }
+
+    async fn beat(&mut self) -> Result<()> {
+        let Err(error) = self.core.store.heartbeat(self.core.shared.instance()).await else {
+            return Ok(());
+        };
+        match error.kind {
+            Kind::LeaseLost | Kind::Missing => self.rejoin().await,
+            _ => Err(error),
+        }
+    }
+
+    /// Others took us for dead.
+    async fn rejoin(&mut self) -> Result<()> {
+        let instance = InstanceId::new();
+        tracing::warn!(%instance, "this runner was taken for dead; it joins again under a new id");
+        count(&self.core.shared.counters.lease_losses);
+        self.core.shared.set_instance(instance);
+        self.owned.clear();
+        self.draining.clear();
+        self.tell(Command::Reset).await;
+        self.join().await
+    }
+
+    /// Who runs messages of this service and is alive, after those that fell silent were tombstoned.
+    async fn live(&mut self) -> Result<Vec<InstanceId>> {
+        let (core, me) = (self.core.clone(), self.core.shared.instance());
+        let members = core.store.members().await?;
+        let is_one = |member: &&Member| {
+            member.tombstoned_at.is_none() && member.service == core.service && runs(member)
+        };
+        let live: Vec<&Member> = members.iter().filter(is_one).collect();
+        let now = core.clock.millis();
+        let mut silent = Vec::new();
+        for member in &live {
+            let beat = self.beats.entry(member.instance).or_insert((member.heartbeat_at, now));
+            if beat.0 != member.heartbeat_at {
+                *beat = (member.heartbeat_at, now);
+            }
+            if member.instance != me && now.saturating_sub(beat.1) > core.options.stale_ms {
+                silent.push(member.instance);
+            }
+        }
+        self.beats.retain(|instance, _| live.iter().any(|member| member.instance == *instance));
+        let mut live: Vec<InstanceId> = live.iter().map(|member| member.instance).collect();
+        let lease_ms = core.options.heartbeat_ms.saturating_mul(2).max(1000);
+        if !silent.is_empty() && core.store.take_duty(me, DUTY, lease_ms).await? {
+            for instance in silent {
+                tracing::warn!(%instance, "a runner fell silent and is taken for dead");
+                core.store.tombstone(instance).await?;
+                live.retain(|one| *one != instance);
+            }
+        }
+        Ok(live)
+    }
+
+    /// Takes what is ours and free. With doubts, asks again for what we believe to have.
+    async fn take(&mut self, mine: &BTreeSet<PartitionNo>, doubts: bool) -> Result<()> {
+        let wanted = mine.iter().filter(|no| doubts || !self.owned.contains_key(no));
+        let mut wanted: BTreeSet<PartitionNo> = wanted.copied().collect();
+        if doubts {
+            wanted.extend(self.owned.keys());
+        }
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let wanted: Vec<PartitionNo> = wanted.into_iter().collect();
+        let me = self.core.shared.instance();
+        let taken = match self.core.store.take_partitions(me, &wanted).await {
+            Ok(taken) => taken,
+            Err(error) if matches!(error.kind, Kind::LeaseLost | Kind::Missing) => {
+                return self.rejoin().await;
+            }
+            Err(error) => return Err(error),
+        };
+        if doubts {
+            let ours: BTreeSet<PartitionNo> = taken.iter().map(|one| one.fence.partition).collect();
+            let lost: Vec<PartitionNo> =
+                self.owned.keys().filter(|no| !ours.contains(no)).copied().collect();
+            self.owned.retain(|no, _| ours.contains(no));
+            // What drains is closed again below, since taking it opens it.
+            self.draining.clear();
+            self.tell(Command::Lose(lost)).await;
+        }
+        if taken.is_empty() {
+            return Ok(());
+        }
+        let partitions = taken.len();
+        let suspects = taken.iter().filter(|taken| taken.is_suspect).count();
+        self.owned.extend(taken.iter().map(|taken| (taken.fence.partition, taken.fence)));
+        tracing::info!(partitions, suspects, "partitions were taken");
+        let fences: Vec<Fence> = taken.iter().map(|taken| taken.fence).collect();
+        if !self.tell(Command::Own(taken)).await {
+            // It ends, and nothing began there.
+            self.core.store.release_partitions(me, &fences).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives back what is drained.
+    async fn give_back(&mut self, first: Fence) {
+        let mut fences = vec![first];
+        while let Ok(fence) = self.drained.try_recv() {
+            fences.push(fence);
+        }
+        let me = self.core.shared.instance();
+        if let Err(error) = self.core.store.release_partitions(me, &fences).await {
+            tracing::warn!(error = %causes(&error), "drained partitions were not given back");
+            // Taken again, and drained again if they are still not ours to have.
+            self.core.shared.doubted.give();
+        }
+        for fence in fences {
+            self.draining.remove(&fence.partition);
+            if self.owned.get(&fence.partition) == Some(&fence) {
+                self.owned.remove(&fence.partition);
+            }
+        }
+    }
+
+    fn alarm(&mut self, unowned: u16) {
+        set(&self.core.shared.counters.partitions_unowned, unowned.into());
+        if unowned > 0 && unowned != self.unowned {
+            let own_max = self.core.options.own_max;
+            tracing::error!(unowned, own_max, "partitions belong to nobody: everybody is full");
+        }
+        self.unowned = unowned;
+    }
+
+    /// Tells the loop; false when it is gone, which it is only when everything ends.
+    async fn tell(&self, command: Command) -> bool {
+        self.commands.send(command).await.is_ok()
+    }
+
+    async fn leave(mut self) {
+        if let Ok(fence) = self.drained.try_recv() {
+            self.give_back(fence).await;
+        }
+        if let Err(error) = self.core.store.tombstone(self.core.shared.instance()).await {
+            tracing::warn!(error = %causes(&error), "the runner left without a word");
+        }
+    }
+}
+
+/// Whether a member runs messages. Other parts of a process may have joined under the same name.
+fn runs(member: &Member) -> bool {
+    let said = serde_json::from_str::<serde_json::Value>(&member.metadata);
+    said.is_ok_and(|said| said["role"] == "messages")
+}

@@ -1,0 +1,139 @@
+//! The bounds of a message runner, each with a name.
+
+use windrow_domain::partition::{PARTITIONS_DEFAULT, PARTITIONS_MAX};
+use windrow_domain::retry::Policy;
+use windrow_store::error::within;
+use windrow_store::message::{HELD_MAX, READ_MAX, SEND_MAX, Upkeep};
+
+/// What becomes of a message that nothing here takes: no publisher, no handler.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unrouted {
+    /// It fails like any other, and is a dead letter in the end.
+    #[default]
+    DeadLetter,
+    /// It waits, and holds up its stream, until somebody takes it.
+    Keep,
+    /// It is done.
+    Drop,
+}
+
+/// How much of anything a runner takes, holds, waits for or tries.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Partitions of this database. Fixed by whoever comes first.
+    pub partitions: u16,
+    /// Most partitions that this instance owns.
+    pub own_max: u16,
+    /// Whether what happens to batches goes out as messages.
+    pub lifecycle: bool,
+    /// How often an instance says that it is alive.
+    pub heartbeat_ms: u64,
+    /// When an instance that fell silent is taken for dead.
+    pub stale_ms: u64,
+    /// How often an instance that sleeps looks for work nobody told it of.
+    pub poll_ms: u64,
+    /// The same while it is awake and others need not tell it.
+    pub poll_awake_ms: u64,
+    /// How long it stays awake when there is nothing to do.
+    pub awake_ms: u64,
+    /// Most streams that run at the same time.
+    pub streams_in_flight_max: usize,
+    /// Most messages in memory.
+    pub messages_held_max: usize,
+    /// Most bytes of them. The size of what is read next is guessed from what was read last.
+    pub bytes_held_max: usize,
+    /// Most messages of one read.
+    pub read_messages_max: u32,
+    /// Most messages of one stream in one read.
+    pub stream_messages_max: u32,
+    /// Most messages that one commit ends.
+    pub commit_messages_max: usize,
+    /// Longest wait for company while other commits are under way.
+    pub commit_linger_ms: u64,
+    /// Most commits under way.
+    pub commits_in_flight_max: usize,
+    /// Longest run of a handler or a publisher.
+    pub handler_ms_max: u64,
+    /// Longest wait for what runs when it is asked to stop.
+    pub grace_ms: u64,
+    /// How often and how soon to try again.
+    pub retry: Policy,
+    /// What becomes of messages of the inbox and the outbox that nobody takes.
+    pub unrouted: Unrouted,
+    /// Most states of objects that are kept in memory.
+    pub states_max: usize,
+    /// Most bytes of them.
+    pub states_bytes_max: usize,
+    /// How long things are kept that work does not need.
+    pub upkeep: Upkeep,
+    /// How often that is looked at.
+    pub upkeep_ms: u64,
+    /// Most rows of each kind that one look removes.
+    pub upkeep_rows_max: u32,
+    /// Most calls that are waited for without asking the database.
+    pub waiters_max: usize,
+}
+
+const HOUR_MS: u64 = 3_600_000;
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            partitions: PARTITIONS_DEFAULT,
+            own_max: PARTITIONS_MAX,
+            lifecycle: false,
+            heartbeat_ms: 5_000,
+            stale_ms: 15_000,
+            poll_ms: 1_000,
+            poll_awake_ms: 50,
+            awake_ms: 1_000,
+            streams_in_flight_max: 256,
+            messages_held_max: 5_000,
+            bytes_held_max: 64 << 20,
+            read_messages_max: 1_000,
+            stream_messages_max: 100,
+            commit_messages_max: 250,
+            commit_linger_ms: 2,
+            commits_in_flight_max: 4,
+            handler_ms_max: 30_000,
+            grace_ms: 10_000,
+            retry: Policy::default(),
+            unrouted: Unrouted::default(),
+            states_max: 50_000,
+            states_bytes_max: 64 << 20,
+            upkeep: Upkeep {
+                dedupe_ms: 7 * 24 * HOUR_MS,
+                archive_ms: 24 * HOUR_MS,
+                tombstone_ms: 30 * 24 * HOUR_MS,
+                dead_ms: None,
+                stream_ms: HOUR_MS,
+            },
+            upkeep_ms: 60_000,
+            upkeep_rows_max: 1_000,
+            waiters_max: 10_000,
+        }
+    }
+}
+
+impl Options {
+    /// `Invalid`, naming the bound, when one is out of its own bounds.
+    pub(super) fn check(&self) -> windrow_store::Result<()> {
+        let verb = "start runner";
+        let held = self.messages_held_max as u64;
+        within(verb, "partitions", self.partitions.into(), PARTITIONS_MAX.into())?;
+        within(verb, "own_max", self.own_max.into(), PARTITIONS_MAX.into())?;
+        within(verb, "heartbeat_ms", self.heartbeat_ms, HOUR_MS)?;
+        within(verb, "stale_ms", self.stale_ms.saturating_sub(2 * self.heartbeat_ms), HOUR_MS)?;
+        within(verb, "poll_ms", self.poll_ms, HOUR_MS)?;
+        within(verb, "poll_awake_ms", self.poll_awake_ms, self.poll_ms)?;
+        within(verb, "streams_in_flight_max", self.streams_in_flight_max as u64, held)?;
+        within(verb, "messages_held_max", held, HELD_MAX as u64)?;
+        within(verb, "read_messages_max", self.read_messages_max.into(), READ_MAX.into())?;
+        let stream = self.stream_messages_max.into();
+        within(verb, "stream_messages_max", stream, self.read_messages_max.into())?;
+        within(verb, "commit_messages_max", self.commit_messages_max as u64, SEND_MAX as u64)?;
+        within(verb, "commits_in_flight_max", self.commits_in_flight_max as u64, 64)?;
+        within(verb, "handler_ms_max", self.handler_ms_max, 24 * HOUR_MS)?;
+        within(verb, "attempts_max", self.retry.attempts_max.into(), 1_000)
+    }
+}

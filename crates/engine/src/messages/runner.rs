@@ -1,0 +1,193 @@
+//! A runner: built with its handlers, started, stopped.
+//!
+//! Holds throughout: all its tasks end with it. Stopped, it gives back what it had; dropped, it ends
+//! like a process that was killed, and others take over when it has been silent for a while.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use windrow_domain::InstanceId;
+use windrow_domain::partition::PARTITIONS_MAX;
+use windrow_store::partition::Setup;
+use windrow_store::{Plane, Result};
+
+use crate::clock::Clock;
+use crate::deliver::{Patterns, Routes};
+use crate::signal::Stop;
+
+use super::actor::{Actor, Core};
+use super::client::Client;
+use super::gauges::Gauges;
+use super::handler::{Consumer, Object};
+use super::membership::Membership;
+use super::options::Options;
+use super::registry::{Intake, Registry};
+use super::shared::Shared;
+use super::{listening, upkeep};
+
+/// Builds a [`Runner`].
+pub struct Builder {
+    store: Arc<dyn Plane>,
+    service: String,
+    registry: Registry,
+    options: Options,
+    clock: Clock,
+}
+
+impl Builder {
+    /// With these bounds.
+    #[must_use]
+    pub fn options(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// With objects of a type. The last one of a type counts.
+    #[must_use]
+    pub fn object(mut self, object: impl Object) -> Self {
+        let object: Arc<dyn Object> = Arc::new(object);
+        self.registry.objects.insert(object.object_type().to_owned(), object);
+        self
+    }
+
+    /// With a consumer of messages: those of the inbox that the patterns match, unless an earlier one
+    /// takes them; and those of any queue that wait for it by name.
+    #[must_use]
+    pub fn consumer(
+        mut self,
+        name: impl Into<String>,
+        patterns: Patterns,
+        consumer: impl Consumer,
+    ) -> Self {
+        let (name, consumer) = (name.into(), Arc::new(consumer));
+        self.registry.intakes.push(Intake { name, patterns, consumer });
+        self
+    }
+
+    /// With publishers for messages of the outbox.
+    #[must_use]
+    pub fn routes(mut self, routes: Routes) -> Self {
+        self.registry.routes = routes;
+        self
+    }
+
+    /// With another clock.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Sets the database up, joins and starts. `Conflict` when the database is set up for another
+    /// service or another number of partitions.
+    pub async fn start(self) -> Result<Runner> {
+        let Self { store, service, registry, options, clock } = self;
+        options.check()?;
+        let setup = Setup {
+            service: service.clone(),
+            partitions: options.partitions,
+            object_types: registry.objects.keys().cloned().collect(),
+            lifecycle: options.lifecycle,
+        };
+        store.set_up(setup).await?;
+        let shared = Arc::new(Shared::new(options.waiters_max));
+        let client = Client::with(store.clone(), clock.clone(), shared.clone(), true);
+        let core = Arc::new(Core { store, registry, options, clock, shared, service });
+        let (commands, received) = mpsc::channel(COMMANDS_MAX);
+        let (drained, given_back) = mpsc::channel(PARTITIONS_MAX.into());
+        let membership = Membership::new(core.clone(), commands, given_back);
+        membership.join().await?;
+        let actor = Actor::new(core.clone(), received, drained);
+        let stop = Stop::new();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(run(core.clone(), actor, membership, stop.clone()));
+        Ok(Runner { core, client, stop, tasks })
+    }
+}
+
+/// Most commands that wait for the loop.
+const COMMANDS_MAX: usize = 16;
+
+/// Runs all parts, and ends them in order: the loop, then the membership, which gives back.
+async fn run(core: Arc<Core>, actor: Actor, membership: Membership, stop: Stop) {
+    let (leave, mut parts) = (Stop::new(), JoinSet::new());
+    let own = (stop.clone(), leave.clone());
+    parts.spawn(async move {
+        actor.run(&own.0).await;
+        own.1.give();
+    });
+    let left = leave.clone();
+    parts.spawn(async move { membership.run(&left).await });
+    let (shared, stopped) = (core.clone(), stop.clone());
+    parts.spawn(async move { listening::run(shared, &stopped).await });
+    let stopped = stop.clone();
+    parts.spawn(async move { upkeep::run(core, &stopped).await });
+    while let Some(ended) = parts.join_next().await {
+        if let Err(error) = ended {
+            // One part without the others would look alive and do nothing.
+            tracing::error!(%error, "a part of the runner broke off; it ends");
+            stop.give();
+            leave.give();
+        }
+    }
+}
+
+/// Runs the messages of a database, together with the other runners of its service.
+pub struct Runner {
+    core: Arc<Core>,
+    client: Client,
+    stop: Stop,
+    tasks: JoinSet<()>,
+}
+
+impl Runner {
+    /// A runner of that service's messages.
+    pub fn builder(store: Arc<dyn Plane>, service: impl Into<String>) -> Builder {
+        Builder {
+            store,
+            service: service.into(),
+            registry: Registry::default(),
+            options: Options::default(),
+            clock: Clock::machine(),
+        }
+    }
+
+    /// A client that tells this runner at once what it sends.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// Who this is right now.
+    pub fn instance(&self) -> InstanceId {
+        self.core.shared.instance()
+    }
+
+    /// Its numbers. Cheap: it asks no database.
+    pub fn gauges(&self) -> Gauges {
+        self.core.shared.counters.read()
+    }
+
+    /// The same, for somebody who outlives the runner.
+    pub fn watch(&self) -> impl Fn() -> Gauges + Send + Sync + 'static {
+        let counters = self.core.shared.counters.clone();
+        move || counters.read()
+    }
+
+    /// Asks it to stop, and does not wait.
+    pub fn give_stop(&self) {
+        self.stop.give();
+    }
+
+    /// Stops: nothing new begins, what runs ends and is committed, partitions are given back. Returns
+    /// when all of that is done, or when the grace has passed.
+    pub async fn stop(mut self) {
+        self.stop.give();
+        while self.tasks.join_next().await.is_some() {}
+    }
+
+    /// Waits until it has ended: after [`Runner::give_stop`], or when it broke off.
+    pub async fn ended(&mut self) {
+        while self.tasks.join_next().await.is_some() {}
+    }
+}

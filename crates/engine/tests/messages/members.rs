@@ -1,0 +1,116 @@
+//! Members: they share, take over, and give back what is drained.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use windrow_engine::clock::Clock;
+use windrow_engine::messages::{Context, Effects, Options};
+use windrow_store::{Members as _, Partitions as _};
+
+use crate::kit::*;
+
+#[tokio::test]
+async fn two_runners_share_and_one_takes_over_when_the_other_stops() {
+    let store = store().await;
+    let first = runner(store.clone()).object(wallet()).start().await.unwrap();
+    until("one has all", || async { first.gauges().partitions_owned == 8 }).await;
+    let second = runner(store.clone()).object(wallet()).start().await.unwrap();
+    until("they share", || async {
+        (first.gauges().partitions_owned, second.gauges().partitions_owned) == (4, 4)
+    })
+    .await;
+    let (one, two) = (first.client(), second.client());
+    for no in 0..20 {
+        let wallet = format!("w{no}");
+        let call = one.call(deposit(&wallet, &format!("a{no}"), 1), LONG).await.unwrap();
+        assert_eq!(call, reply("1"));
+        let call = two.call(deposit(&wallet, &format!("b{no}"), 1), LONG).await.unwrap();
+        assert_eq!(call, reply("2"));
+    }
+    first.stop().await;
+    let released = store.partitions().await.unwrap();
+    assert!(released.iter().all(|partition| !partition.is_suspect), "{released:?}");
+    until("the other has all", || async { second.gauges().partitions_owned == 8 }).await;
+    for no in 0..20 {
+        let call = two.call(deposit(&format!("w{no}"), &format!("c{no}"), 1), LONG).await.unwrap();
+        assert_eq!(call, reply("3"));
+    }
+}
+
+#[tokio::test]
+async fn a_killed_runners_partitions_are_served_within_twice_the_stale_time() {
+    let store = store().await;
+    let first = runner(store.clone()).object(wallet()).start().await.unwrap();
+    let second = runner(store.clone()).object(wallet()).start().await.unwrap();
+    until("they share", || async {
+        (first.gauges().partitions_owned, second.gauges().partitions_owned) == (4, 4)
+    })
+    .await;
+    drop(first);
+    let clock = Clock::machine();
+    let client = second.client();
+    for no in 0..30 {
+        client.submit(deposit(&format!("w{no}"), &format!("r{no}"), 1)).await.unwrap();
+    }
+    for no in 0..30 {
+        assert_eq!(client.wait(&key(&format!("r{no}")), LONG).await.unwrap(), reply("1"));
+    }
+    let bound = Duration::from_millis(2 * options().stale_ms);
+    assert!(clock.elapsed() < bound, "it took {:?}", clock.elapsed());
+}
+
+#[tokio::test]
+async fn a_partition_is_drained_before_it_is_given_back() {
+    let (store, gate) = (store().await, Arc::new(Semaphore::new(0)));
+    let log = Log::default();
+    let make = |gate: Arc<Semaphore>, log: Log| {
+        Does(move |context: Context, _| {
+            let (gate, log) = (gate.clone(), log.clone());
+            Box::pin(async move {
+                log.add(&context);
+                gate.acquire().await.unwrap().forget();
+                Ok(Effects::none())
+            }) as _
+        })
+    };
+    let slow = Options { handler_ms_max: 60_000, ..options() };
+    let build = || runner(store.clone()).options(slow.clone());
+    let first =
+        build().consumer("c", all(), make(gate.clone(), log.clone())).start().await.unwrap();
+    let messages = (0..32).map(|no| inbox(&format!("s{no}"), &format!("m{no}"))).collect();
+    first.client().send(messages).await.unwrap();
+    until("all run", || async { first.gauges().streams_in_flight == 32 }).await;
+    let second =
+        build().consumer("c", all(), make(gate.clone(), log.clone())).start().await.unwrap();
+    until("the second is known", || async { store.members().await.unwrap().len() == 2 }).await;
+    Clock::machine().sleep(Duration::from_millis(400)).await;
+    assert_eq!(second.gauges().partitions_owned, 0, "they run, and nobody else may have them");
+    gate.add_permits(1000);
+    until("they share", || async { second.gauges().partitions_owned == 4 }).await;
+    settle(&*store).await;
+    for no in 0..32 {
+        assert_eq!(log.count(&format!("m{no}")), 1, "m{no}");
+    }
+}
+
+#[tokio::test]
+async fn a_runner_that_was_taken_for_dead_joins_again_and_works_on() {
+    let store = store().await;
+    let runner = runner(store.clone()).object(wallet()).start().await.unwrap();
+    let client = runner.client();
+    assert_eq!(client.call(deposit("a", "r1", 1), LONG).await.unwrap(), reply("1"));
+    let before = runner.instance();
+    store.tombstone(before).await.unwrap();
+    assert_eq!(client.call(deposit("a", "r2", 1), LONG).await.unwrap(), reply("2"));
+    assert_ne!(runner.instance(), before);
+    assert!(runner.gauges().lease_losses > 0);
+}
+
+#[tokio::test]
+async fn partitions_that_nobody_may_own_are_counted() {
+    let options = Options { own_max: 3, ..options() };
+    let runner = runner(store().await).options(options).start().await.unwrap();
+    until("it has its most", || async { runner.gauges().partitions_owned == 3 }).await;
+    assert_eq!(runner.gauges().partitions_unowned, 5);
+}

@@ -1,0 +1,109 @@
+//! The outbox: every route gets each message, in order, and who has it is not asked again.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use windrow_domain::Queue;
+use windrow_domain::attempt::{Class, Failure};
+use windrow_engine::deliver::{Parcel, Patterns, Publisher, Route, Routes};
+use windrow_engine::messages::{Context, Effects, Options, Unrouted};
+use windrow_store::message::NewMessage;
+
+use crate::kit::*;
+
+/// Keeps what it is given; fails so many times before that.
+struct Shelf {
+    name: &'static str,
+    failures: AtomicU32,
+    got: Arc<Mutex<Vec<String>>>,
+}
+
+#[async_trait]
+impl Publisher for Shelf {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    async fn publish(&self, parcel: &Parcel) -> Result<(), Failure> {
+        let left = |left: u32| left.checked_sub(1);
+        if self.failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, left).is_ok() {
+            let (class, code) = (Class::Network, "connection_lost".to_owned());
+            return Err(Failure { class, code, message: "gone".to_owned(), retry_after: None });
+        }
+        self.got.lock().unwrap().push(parcel.id.clone());
+        Ok(())
+    }
+}
+
+type Got = Arc<Mutex<Vec<String>>>;
+
+fn shelf(name: &'static str, failures: u32, patterns: Patterns) -> (Route, Got) {
+    let got = Got::default();
+    let shelf = Shelf { name, failures: AtomicU32::new(failures), got: got.clone() };
+    (Route::new(patterns, Arc::new(shelf)), got)
+}
+
+#[tokio::test]
+async fn a_partial_failure_repeats_only_what_is_left() {
+    let store = store().await;
+    let (good, good_got) = shelf("good", 0, all());
+    let (weak, weak_got) = shelf("weak", 3, all());
+    let routes = Routes::new(vec![good, weak]).unwrap();
+    let runner = runner(store.clone()).routes(routes).start().await.unwrap();
+    let messages = ["1", "2", "3"].map(|id| sent(Queue::Outbox, "s", id));
+    runner.client().send(messages.into()).await.unwrap();
+    settle(&*store).await;
+    assert_eq!(*good_got.lock().unwrap(), ["1", "2", "3"]);
+    assert_eq!(*weak_got.lock().unwrap(), ["1", "2", "3"]);
+    assert_eq!(runner.gauges().retries, 3);
+}
+
+#[tokio::test]
+async fn a_message_without_a_publisher_is_a_dead_letter_unless_somebody_said_otherwise() {
+    let store = store().await;
+    let first = runner(store.clone()).start().await.unwrap();
+    first.client().send(vec![sent(Queue::Outbox, "s", "1")]).await.unwrap();
+    settle(&*store).await;
+    let letters = dead(&*store).await;
+    assert_eq!(letters[0].error, "no publisher for test");
+    assert_eq!(letters[0].message.attempts + 1, options().retry.attempts_max);
+    first.stop().await;
+    let drops = Options { unrouted: Unrouted::Drop, ..options() };
+    let second = runner(store.clone()).options(drops).start().await.unwrap();
+    second.client().send(vec![sent(Queue::Outbox, "s", "2")]).await.unwrap();
+    settle(&*store).await;
+    assert_eq!(dead(&*store).await.len(), 1);
+    second.stop().await;
+    let keeps = Options { unrouted: Unrouted::Keep, ..options() };
+    let third = runner(store.clone()).options(keeps).start().await.unwrap();
+    third.client().send(vec![sent(Queue::Outbox, "s", "3")]).await.unwrap();
+    until("it waits", || async {
+        third.gauges().retries > 2 * options().retry.attempts_max as u64
+    })
+    .await;
+    assert!(!is_empty(&*store).await);
+}
+
+#[tokio::test]
+async fn a_message_is_done_when_all_its_consumers_are() {
+    let (store, log) = (store().await, Log::default());
+    let seen = log.clone();
+    let projection = Does(move |context: Context, _| {
+        seen.add(&context);
+        Box::pin(async { Ok(Effects::none()) }) as _
+    });
+    let nobody = Patterns { kinds: vec!["none".into()], ..Patterns::default() };
+    let (hook, got) = shelf("hook", 1, nobody.clone());
+    let runner = runner(store.clone())
+        .routes(Routes::new(vec![hook]).unwrap())
+        .consumer("projection", nobody, projection)
+        .start()
+        .await
+        .unwrap();
+    let consumers = vec!["hook".to_owned(), "projection".to_owned()];
+    let message = NewMessage { consumers, ..sent(Queue::Outbox, "s", "1") };
+    runner.client().send(vec![message]).await.unwrap();
+    settle(&*store).await;
+    assert_eq!((log.count("1"), got.lock().unwrap().len()), (1, 1));
+}
