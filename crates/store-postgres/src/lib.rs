@@ -15,6 +15,7 @@ mod db;
 mod error;
 mod event;
 mod finalise;
+mod grants;
 mod ingest;
 mod inspect;
 mod key;
@@ -34,6 +35,8 @@ use std::sync::atomic::AtomicI64;
 use windrow_store::{Capabilities, Gauges, Plane, Result, Store, Time};
 
 use db::Db;
+
+pub use grants::grants;
 
 /// How to reach the database, and what bounds a call.
 #[derive(Clone, Debug)]

@@ -74,12 +74,18 @@ const FUNCTIONS: &[&str] = functions![
     "message/commit_dead",
     "message/replay_dead",
     "message/tidy_messages",
+    "message/tell_batch",
     "object/put_states",
     "event/append_events",
     "call/repeat_call",
     "call/submit_call",
     "call/submit_calls",
     "call/commit_calls",
+    "app/check_text",
+    "app/check_body",
+    "app/send",
+    "app/append",
+    "app/close_to_public",
 ];
 
 /// The schema of this build's functions.

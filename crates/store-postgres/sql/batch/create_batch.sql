@@ -67,6 +67,8 @@ BEGIN /* batch/create_batch */
         INSERT INTO windrow.lane_states
         SELECT p_id, l.lane, 0, 0, 0, 0, 0, 0, 0, 0
           FROM windrow.file_lanes l WHERE l.file_id = p_file AND l.lane >= 0 AND l.lines > 0;
+    ELSE
+        PERFORM {fn}.tell_batch(v_now, p_id, p_owner, 'failed', 0, 0, 0, 0, 0);
     END IF;
     RETURN p_id;
 END $$;

@@ -2,9 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod app;
 mod faults;
 mod kit;
 mod network;
+mod plane;
 mod plans;
 mod statements;
 mod upgrade;

@@ -35,6 +35,7 @@ pub(crate) async fn run_every_verb(store: &PostgresStore) {
     end(store, me, running).await;
     store.set_limit(&target(), None).await.unwrap();
     let_in(store).await;
+    crate::plane::run_every_verb(store).await;
     leave(store, me).await;
 }
 

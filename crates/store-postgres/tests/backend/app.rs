@@ -1,0 +1,304 @@
+//! What applications call in their own transactions, and what each role may do.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use windrow_domain::{Expected, InstanceId, Queue, Stream};
+use windrow_store::event::{Append, NewEvent};
+use windrow_store::member::NewMember;
+use windrow_store::message::{Message, NewMessage, Read, ReadFrom};
+use windrow_store::partition::{Fence, Setup};
+use windrow_store::wake::Wake;
+use windrow_store::{Events, Kind, Members, Messages, Partitions, Scope, Wakes};
+use windrow_store_postgres::{Options, PostgresStore, grants};
+use windrow_testkit::postgres::Database;
+
+use crate::kit::{Session, fresh, owner, store, until};
+
+const PARTITIONS: u16 = 4;
+
+fn setup() -> Setup {
+    let service = "tests".to_owned();
+    Setup { service, partitions: PARTITIONS, object_types: Vec::new(), lifecycle: false }
+}
+
+/// Somebody who owns every partition.
+struct Reader {
+    store: PostgresStore,
+    instance: InstanceId,
+    fences: Vec<Fence>,
+}
+
+impl Reader {
+    async fn join(store: PostgresStore) -> Self {
+        store.set_up(setup()).await.unwrap();
+        let instance = InstanceId::new();
+        let (service, host) = ("tests".to_owned(), "here".to_owned());
+        let member = NewMember { instance, service, host, pid: 1, metadata: "{}".to_owned() };
+        store.register(member).await.unwrap();
+        let wanted: Vec<u16> = (0..PARTITIONS).collect();
+        let taken = store.take_partitions(instance, &wanted).await.unwrap();
+        let fences = taken.iter().map(|taken| taken.fence).collect();
+        Self { store, instance, fences }
+    }
+
+    async fn messages(&self) -> Vec<Message> {
+        let from = |fence: &Fence| ReadFrom { fence: *fence, after_stream: 0 };
+        let read = Read {
+            instance: self.instance,
+            from: self.fences.iter().map(from).collect(),
+            held: Vec::new(),
+            messages_max: 1000,
+            stream_messages_max: 1000,
+        };
+        self.store.read_owned(read).await.unwrap().messages
+    }
+
+    async fn ids(&self) -> Vec<String> {
+        self.messages().await.into_iter().map(|message| message.id).collect()
+    }
+}
+
+async fn world() -> (Database, Reader, Session) {
+    let database = fresh().await;
+    let reader = Reader::join(store(&database.url()).await).await;
+    let session = Session::open(&database.url()).await.unwrap();
+    (database, reader, session)
+}
+
+fn message(stream: &str, id: &str) -> NewMessage {
+    NewMessage {
+        queue: Queue::Inbox,
+        owner: owner(),
+        stream: Stream::new(stream).unwrap(),
+        id: id.to_owned(),
+        kind: "order.placed".to_owned(),
+        payload: Bytes::from_static(b"hello"),
+        headers: Default::default(),
+        not_before: None,
+        consumers: Vec::new(),
+        dedupe: false,
+    }
+}
+
+const SEND: &str = "SELECT windrow.send('inbox', 'ada', $1, 'order.placed', 'hello', $2)";
+const APPEND: &str = "SELECT windrow.append('ada', $1, 'money.deposited', 'hello', $2, $3)";
+
+async fn send(session: &Session, stream: &str, id: &str) -> Result<i64, String> {
+    let sent = session.query_one(SEND, &[&stream, &id]).await;
+    sent.map(|row| row.get(0)).map_err(|error| code(&error))
+}
+
+fn code(error: &tokio_postgres::Error) -> String {
+    error.code().map(|code| code.code().to_owned()).unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_application_sends_and_appends_is_like_the_stores_own() {
+    let (_database, reader, session) = world().await;
+    let all = "SELECT windrow.send(queue => 'outbox', owner => 'ada', stream => 'a', kind => 'k',
+               payload => '\\x00ff', headers => '{\"trace\": \"1\"}', consumers => '{x,y}',
+               not_before => now() - interval '1 s')";
+    let first: i64 = session.query_one(all, &[]).await.unwrap().get(0);
+    assert_eq!(first, 1);
+    let message = &reader.messages().await[0];
+    assert_eq!((message.queue, message.kind.as_str()), (Queue::Outbox, "k"));
+    assert_eq!(message.payload.as_ref(), [0, 255]);
+    assert_eq!(message.headers["trace"], "1");
+    assert_eq!(message.waiting, ["x", "y"]);
+    assert_eq!(message.id.len(), 36, "an id was made");
+
+    // The same digest on both ways in.
+    assert_eq!(send(&session, "b", "m1").await, Ok(1));
+    let again = reader.store.send(vec![self::message("b", "m1")]).await.unwrap();
+    assert!(again[0].is_duplicate);
+    let sent = reader.store.send(vec![self::message("b", "m2")]).await.unwrap();
+    let first = sent[0].at.position.cast_signed();
+    assert_eq!(send(&session, "b", "m2").await, Ok(first), "the place of the first");
+
+    let expected = |version: i64| Some(version);
+    for version in 0..2_i64 {
+        let id = format!("e{version}");
+        let row = session.query_one(APPEND, &[&"b", &expected(version), &id]).await.unwrap();
+        assert_eq!(row.get::<_, i64>(0), version + 1);
+    }
+    let row = session.query_one(APPEND, &[&"b", &expected(0), &"e0"]).await.unwrap();
+    assert_eq!(row.get::<_, i64>(0), 1, "a repeat");
+    let stream = Stream::new("b").unwrap();
+    let events = reader.store.read_stream(&owner(), &stream, 1, 10).await.unwrap();
+    assert_eq!(events.iter().map(|event| event.id.as_str()).collect::<Vec<_>>(), ["e0", "e1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_of_the_functions_have_their_own_codes() {
+    let database = fresh().await;
+    let session = Session::open(&database.url()).await.unwrap();
+    assert_eq!(send(&session, "a", "1").await, Err("WR412".to_owned()), "before the set-up");
+    let _reader = Reader::join(store(&database.url()).await).await;
+    let long = "x".repeat(257);
+    for (stream, id) in [("", "1"), ("a\nb", "1"), (long.as_str(), "1"), ("a", "")] {
+        assert_eq!(send(&session, stream, id).await, Err("WR400".to_owned()), "{stream:?} {id:?}");
+    }
+    let bad = [
+        "windrow.send('calls', 'ada', 'a', 'k', '')",
+        "windrow.send(NULL, 'ada', 'a', 'k', '')",
+        "windrow.send('inbox', NULL, 'a', 'k', '')",
+        "windrow.send('inbox', 'ada', 'a', 'k', NULL)",
+        "windrow.send('inbox', 'ada', 'a', 'k', '', headers => '[1]')",
+        "windrow.send('inbox', 'ada', 'a', 'k', '', headers => '{\"a\": 1}')",
+        "windrow.send('inbox', 'ada', 'a', 'k', '', consumers => '{a,b,c,d,e,f,g,h,i}')",
+        "windrow.send('inbox', 'ada', 'a', 'k', '', consumers => '{\"\"}')",
+        "windrow.append('ada', 'a', 'k', '', -1)",
+        "windrow.append('ada', '', 'k', '')",
+    ];
+    for call in bad {
+        let error = session.query(&format!("SELECT {call}"), &[]).await.unwrap_err();
+        assert_eq!(code(&error), "WR400", "{call}");
+    }
+    assert_eq!(send(&session, "a", "1").await, Ok(1));
+    assert_eq!(send(&session, "b", "1").await, Err("WR409".to_owned()));
+    let error = session.query(APPEND, &[&"a", &Some(3_i64), &"e"]).await.unwrap_err();
+    assert_eq!(code(&error), "WR419");
+    assert_eq!(error.as_db_error().unwrap().detail(), Some("[\"a\", 3, 0]"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_is_held_open_hides_and_skips_nothing() {
+    let (_database, reader, session) = world().await;
+    session.batch_execute("BEGIN").await.unwrap();
+    assert_eq!(send(&session, "a", "a1").await, Ok(1));
+    assert_eq!(send(&session, "b", "b1").await, Ok(1));
+    session.query(APPEND, &[&"a", &None::<i64>, &"e1"]).await.unwrap();
+    assert!(reader.ids().await.is_empty());
+
+    // Others go on meanwhile; who sends to the same stream waits, and comes behind.
+    reader.store.send(vec![message("c", "c1")]).await.unwrap();
+    let mut tasks = JoinSet::new();
+    let sender = reader.store.clone();
+    tasks.spawn(async move { sender.send(vec![message("a", "a2")]).await.unwrap() });
+    let other = Stream::new("other").unwrap();
+    let (id, kind) = ("e2".to_owned(), "k".to_owned());
+    let (payload, headers) = (Bytes::new(), Default::default());
+    let events = vec![NewEvent { id, kind, payload, headers }];
+    let append = Append { owner: owner(), stream: other, expected: Expected::Any, events };
+    reader.store.append(vec![append]).await.unwrap();
+    assert_eq!(reader.ids().await, ["c1"]);
+    let feed = reader.store.read_all(&Scope::All, None, 10).await.unwrap();
+    assert!(feed.rows.is_empty(), "the feed lags behind the open transaction");
+
+    session.batch_execute("COMMIT").await.unwrap();
+    let sent = tasks.join_all().await.remove(0);
+    assert_eq!(sent[0].at.position, 2);
+    let mut ids = reader.ids().await;
+    ids.sort_unstable();
+    assert_eq!(ids, ["a1", "a2", "b1", "c1"]);
+    let feed = reader.store.read_all(&Scope::All, feed.next.as_deref(), 10).await.unwrap();
+    assert_eq!(feed.rows.iter().map(|event| event.id.as_str()).collect::<Vec<_>>(), ["e1", "e2"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_sent_together_is_rolled_back_together() {
+    let (_database, reader, session) = world().await;
+    session.batch_execute("CREATE TABLE orders (id int PRIMARY KEY)").await.unwrap();
+    for end in ["ROLLBACK", "COMMIT"] {
+        session.batch_execute("BEGIN; INSERT INTO orders VALUES (1)").await.unwrap();
+        send(&session, "a", "m1").await.unwrap();
+        send(&session, "b", "m2").await.unwrap();
+        session.query(APPEND, &[&"a", &Some(0_i64), &"e1"]).await.unwrap();
+        session.batch_execute(end).await.unwrap();
+        let committed = end == "COMMIT";
+        assert_eq!(reader.ids().await.len(), if committed { 2 } else { 0 });
+        let version = reader.store.stream_version(&owner(), &Stream::new("a").unwrap()).await;
+        assert_eq!(version.unwrap(), u64::from(committed));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sleeper_is_told_of_work_and_its_stream_ends_with_the_connection() {
+    let (database, reader, session) = world().await;
+    let mut wakes = reader.store.listen(reader.instance).await.unwrap();
+    send(&session, "a", "untold").await.unwrap();
+    reader.store.set_asleep(reader.instance, true).await.unwrap();
+    send(&session, "a", "told").await.unwrap();
+    let wake = timeout(Duration::from_secs(10), wakes.next()).await.unwrap();
+    assert_eq!(wake, Some(Wake::Work));
+    reader.store.set_asleep(reader.instance, false).await.unwrap();
+    send(&session, "a", "untold again").await.unwrap();
+    let listening = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                     WHERE datname = current_database() AND query LIKE '%LISTEN /*%' AND pid <> pg_backend_pid()";
+    assert_eq!(session.query(listening, &[]).await.unwrap().len(), 1, "{}", database.name());
+    let end = timeout(Duration::from_secs(10), wakes.next()).await.unwrap();
+    assert_eq!(end, None, "nobody was told in between");
+    drop(wakes);
+    let sessions = "SELECT FROM pg_stat_activity WHERE datname = current_database()
+                    AND query LIKE '%LISTEN /*%' AND pid <> pg_backend_pid()";
+    let wakes = reader.store.listen(reader.instance).await.unwrap();
+    drop(wakes);
+    until("who does not listen any more is gone", async || {
+        session.query(sessions, &[]).await.unwrap().is_empty()
+    })
+    .await;
+}
+
+/// What a role may do of these statements.
+async fn allowed(url: &str, role: &str, statements: &[&'static str]) -> Vec<&'static str> {
+    let session = Session::open(&format!("{url}?options=-c%20role%3D{role}")).await.unwrap();
+    let mut allowed = Vec::new();
+    for statement in statements {
+        session.batch_execute("BEGIN").await.unwrap();
+        match session.batch_execute(statement).await {
+            Ok(()) => allowed.push(*statement),
+            Err(error) => assert_eq!(code(&error), "42501", "{role}: {statement}: {error:?}"),
+        }
+        session.batch_execute("ROLLBACK").await.unwrap();
+    }
+    allowed
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_role_can_do_what_it_must_and_nothing_more() {
+    let (database, _reader, session) = world().await;
+    let url = database.url();
+    let roles = ["app", "mon", "adm"].map(|kind| format!("{}_{kind}", database.name()));
+    let [app, monitor, admin] = &roles;
+    for role in &roles {
+        session.batch_execute(&format!("CREATE ROLE {role}")).await.unwrap();
+    }
+    let uses = [
+        "SELECT windrow.send('inbox', 'ada', 'a', 'k', '')",
+        "SELECT windrow.append('ada', 'a', 'k', '')",
+    ];
+    let reads = ["SELECT * FROM windrow.messages", "SELECT * FROM windrow.batches"];
+    let keys = ["SELECT * FROM windrow.keys"];
+    let writes = [
+        "INSERT INTO windrow.sleepers VALUES (gen_random_uuid())",
+        "UPDATE windrow.partitions SET epoch = epoch + 1",
+        "DELETE FROM windrow.messages",
+    ];
+    let creates = ["CREATE TABLE windrow.more ()"];
+    let all = [&uses[..], &reads, &keys, &writes, &creates].concat();
+    for role in &roles {
+        assert!(allowed(&url, role, &all).await.is_empty(), "before the grants");
+    }
+    session.batch_execute(&grants(app, monitor, admin)).await.unwrap();
+    assert_eq!(allowed(&url, app, &all).await, uses);
+    assert_eq!(allowed(&url, monitor, &all).await, reads);
+    let most = [&uses[..], &reads, &keys, &writes].concat();
+    assert_eq!(allowed(&url, admin, &all).await, most);
+
+    // The engine works as the one who administers.
+    let options = Options::new(format!("{url}?options=-c%20role%3D{admin}"));
+    let engine = PostgresStore::connect(options).await.unwrap();
+    engine.set_up(setup()).await.unwrap();
+    engine.send(vec![message("a", "1")]).await.unwrap();
+    let refused = PostgresStore::connect(Options::new(format!("{url}?options=-c%20role%3D{app}")));
+    let refused = refused.await.unwrap().send(vec![message("a", "2")]).await.unwrap_err();
+    assert_eq!(refused.kind, Kind::Corrupt);
+    for role in &roles {
+        let clear = format!("DROP OWNED BY {role}; DROP ROLE {role}");
+        session.batch_execute(&clear).await.unwrap();
+    }
+}
