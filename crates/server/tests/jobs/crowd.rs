@@ -7,9 +7,9 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use crate::kit::{Desk, line};
 
-/// Listeners to events at the same time.
+/// Listeners of one owner to events at the same time.
 const LISTENERS_MAX: usize = 200;
-/// Exports at the same time.
+/// Exports of one owner at the same time.
 const EXPORTS_MAX: usize = 32;
 /// Longest wait for a place that was given back, in looks.
 const LOOKS_MAX: usize = 10_000;
