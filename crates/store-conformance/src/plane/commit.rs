@@ -93,6 +93,11 @@ pub async fn one_stale_fence_refuses_the_whole_commit(world: &impl PlaneWorld) {
     commit.fences.retain(|fence| fence.partition != lost);
     commit.fences.push(unknown);
     assert_eq!(kind(store.commit(commit).await), Kind::LeaseLost);
+    let mut both = everything(&runner, at);
+    both.fences.retain(|fence| fence.partition != lost);
+    both.fences.push(Fence { epoch: 7, ..runner.fence(at.partition) });
+    let refused = kind(store.commit(both).await);
+    assert!(matches!(refused, Kind::LeaseLost | Kind::Invalid), "two epochs: {refused:?}");
     assert_nothing(store, &["1"]).await;
     let one = Commit { fences: vec![runner.fence(at.partition)], ..runner.ending(&[at]) };
     store.commit(one).await.unwrap();
@@ -332,6 +337,29 @@ pub async fn a_failure_may_change_who_is_waited_for(world: &impl PlaneWorld) {
     let last = Done { at, consumer: Some("b".to_owned()) };
     store.commit(Commit { done: vec![last], ..runner.effects() }).await.unwrap();
     assert!(runner.messages().await.is_empty());
+}
+
+/// Of two consumers one may be done and the other have failed, in one commit: the message is tried
+/// again for the one that is left.
+pub async fn one_consumer_may_be_done_while_another_failed(world: &impl PlaneWorld) {
+    let runner = ready(world).await;
+    let store = world.store();
+    let consumers = vec!["handler".to_owned(), "projection".to_owned()];
+    let at = send(store, NewMessage { consumers, ..inbox("a", "1") }).await;
+    let by = |name: &str| Commit {
+        done: vec![Done { at, consumer: Some(name.to_owned()) }],
+        failed: vec![failed(at, "no", now(world))],
+        ..runner.effects()
+    };
+    store.commit(by("handler")).await.unwrap();
+    let head = runner.head("a").await;
+    assert_eq!((head.attempts, head.waiting), (1, vec!["projection".to_owned()]));
+    assert_eq!(
+        kind(store.commit(by("projection")).await),
+        Kind::Conflict,
+        "nobody is left to fail"
+    );
+    assert_eq!(runner.head("a").await.attempts, 1);
 }
 
 /// A long error is cut, at a whole character; one with a zero character is kept all the same.

@@ -6,6 +6,7 @@
 //! commit; and wakes, which are hints that may be missed.
 
 mod call;
+mod clash;
 mod commit;
 mod dead;
 mod event;
@@ -85,6 +86,7 @@ cases! { plane_suite, plane_cases;
         a_started_try_counts_once,
         a_try_may_fail_without_counting,
         a_failure_may_change_who_is_waited_for,
+        one_consumer_may_be_done_while_another_failed,
         an_error_is_cut_and_kept,
         a_commit_out_of_bounds_is_invalid,
         a_commit_without_effects_does_nothing,
@@ -158,6 +160,7 @@ cases! { plane_suite, plane_cases;
         an_expired_call_is_never_run_again,
         a_call_without_an_answer_does_not_expire,
         a_step_of_tidying_is_bounded,
+        endless_times_are_answered,
     }
     race {
         sends_at_once_keep_a_dense_order,
@@ -170,6 +173,13 @@ cases! { plane_suite, plane_cases;
         questions_at_once_make_one_call,
         tidying_that_meets_a_send_loses_nothing,
         epochs_only_rise_while_members_come_and_go,
+    }
+    clash {
+        answers_that_meet_repeats_never_deadlock,
+        exchanges_that_meet_a_release_never_deadlock,
+        two_questions_at_once_are_a_conflict,
+        a_dead_letter_is_replayed_once,
+        tidying_at_once_takes_only_what_is_empty,
     }
     walk {
         a_walk_of_streams_agrees_with_the_model_seed_one,

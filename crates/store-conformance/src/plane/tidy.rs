@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use windrow_domain::CallState;
+use windrow_store::call::{Call, CallsQuery, NewCall, StatsQuery};
 use windrow_store::error::Kind;
 use windrow_store::message::{NewMessage, Tidied, Upkeep};
 use windrow_store::{Calls, Messages, Scope};
@@ -136,7 +137,7 @@ pub async fn answered_calls_are_archived(world: &impl PlaneWorld) {
     pass(world, 2000);
     assert_eq!(tidy(store, upkeep).await, Tidied { archived: 2, ..Tidied::default() });
     let told = seen_call(store, "r1").await;
-    assert_eq!(told, windrow_store::call::Call { is_archived: true, ..before });
+    assert_eq!(told, Call { is_archived: true, ..before });
     let failed = seen_call(store, "r2").await;
     assert_eq!((failed.state, failed.error.as_deref()), (CallState::Failed, Some("no")));
     let again = store.submit_call(call("1", "r1")).await.unwrap();
@@ -144,11 +145,11 @@ pub async fn answered_calls_are_archived(world: &impl PlaneWorld) {
     assert_eq!(again.call.retry_count, 1);
     assert_eq!(seen_call(store, "r1").await.retry_count, 1);
     assert_eq!(kind(store.submit_call(call("9", "r1")).await), Kind::Conflict);
-    let query = windrow_store::call::CallsQuery { limit: 10, ..Default::default() };
+    let query = CallsQuery { limit: 10, ..Default::default() };
     let listed = store.calls(&Scope::All, query).await.unwrap().rows;
     assert_eq!(listed.len(), 1);
     assert_eq!(listed[0].state, CallState::Pending);
-    let asked = windrow_store::call::StatsQuery { window_ms: 1000, old_ms: 1000 };
+    let asked = StatsQuery { window_ms: 1000, old_ms: 1000 };
     let stats = store.call_stats(&Scope::All, asked).await.unwrap();
     assert_eq!((stats.rows, stats.archived_rows), (1, 2));
     assert_eq!(ids(&runner.messages().await), ["pending"]);
@@ -162,7 +163,7 @@ pub async fn an_expired_call_is_never_run_again(world: &impl PlaneWorld) {
     for archive_ms in [keep().archive_ms, 1000] {
         let id = format!("r{archive_ms}");
         let expires_at = Some(later(world, 10_000));
-        let new = windrow_store::call::NewCall { expires_at, ..call("1", &id) };
+        let new = NewCall { expires_at, ..call("1", &id) };
         let at = submit(store, new.clone()).await;
         runner.answer(reply(at, &id, "ok")).await;
         let upkeep = Upkeep { archive_ms, tombstone_ms: 30_000, ..keep() };
@@ -177,7 +178,7 @@ pub async fn an_expired_call_is_never_run_again(world: &impl PlaneWorld) {
         let again = store.submit_call(new.clone()).await.unwrap();
         assert_eq!((again.at, again.call.state), (None, CallState::Expired));
         assert_eq!(again.call.retry_count, 1);
-        let other = windrow_store::call::NewCall { args: Bytes::new(), ..new.clone() };
+        let other = NewCall { args: Bytes::new(), ..new.clone() };
         assert_eq!(kind(store.submit_call(other).await), Kind::Conflict);
         assert!(waiting(store).await.is_empty());
         pass(world, 29_000);
@@ -197,7 +198,7 @@ pub async fn a_call_without_an_answer_does_not_expire(world: &impl PlaneWorld) {
     let expires_at = Some(later(world, 1000));
     let mut places = Vec::new();
     for id in ["pending", "begun"] {
-        let new = windrow_store::call::NewCall { expires_at, ..call(id, id) };
+        let new = NewCall { expires_at, ..call(id, id) };
         places.push(submit(store, new).await);
     }
     runner.begin(places[1]).await;
@@ -226,7 +227,7 @@ pub async fn a_step_of_tidying_is_bounded(world: &impl PlaneWorld) {
         runner.answer(reply(at, &id, "ok")).await;
         let expires_at = Some(later(world, 1));
         let short = format!("x{no}");
-        let new = windrow_store::call::NewCall { expires_at, ..call(&short, &short) };
+        let new = NewCall { expires_at, ..call(&short, &short) };
         let at = submit(store, new).await;
         runner.answer(reply(at, &short, "ok")).await;
     }
@@ -260,4 +261,30 @@ pub async fn a_step_of_tidying_is_bounded(world: &impl PlaneWorld) {
         assert_eq!(seen_call(store, &format!("x{no}")).await.state, CallState::Expired);
     }
     runner.finish(&[stays]).await;
+}
+
+/// Times that never end are answered like long ones.
+pub async fn endless_times_are_answered(world: &impl PlaneWorld) {
+    let runner = ready(world).await;
+    let store = world.store();
+    let gone = send(store, inbox("a", "1")).await;
+    runner.give_up(dead(gone, "no")).await;
+    let at = submit(store, call("1", "r1")).await;
+    runner.answer(reply(at, "r1", "ok")).await;
+    let begun = submit(store, call("2", "r2")).await;
+    runner.begin(begun).await;
+    pass(world, 1000);
+    let endless = Upkeep {
+        dedupe_ms: u64::MAX,
+        archive_ms: u64::MAX,
+        tombstone_ms: u64::MAX,
+        dead_ms: Some(u64::MAX),
+        stream_ms: u64::MAX,
+    };
+    assert_eq!(tidy(store, endless).await, Tidied::default());
+    let asked = StatsQuery { window_ms: u64::MAX, old_ms: u64::MAX };
+    let stats = store.call_stats(&Scope::All, asked).await.unwrap();
+    assert_eq!((stats.stuck, stats.failure_rate, stats.rows), (0, Some(0.0), 2));
+    let stuck = CallsQuery { stuck_ms: Some(u64::MAX), limit: 10, ..CallsQuery::default() };
+    assert!(store.calls(&Scope::All, stuck).await.unwrap().rows.is_empty());
 }
