@@ -38,27 +38,57 @@ pub(crate) struct AllPlaces {
 
 impl AllPlaces {
     pub(crate) fn new(options: &Options) -> Self {
-        let uploads = options.uploads_max;
-        let place = Places::new;
+        // An owner that sends all it can leaves a quarter to the others.
+        let uploads = Bound {
+            all_max: options.uploads_max,
+            owner_max: options.uploads_max - options.uploads_max / 4,
+            code: "uploads_exceeded",
+            what: "uploads run",
+        };
         Self {
-            // An owner that sends all it can leaves a quarter to the others.
-            uploads: place(uploads, uploads - uploads / 4, "uploads_exceeded", "uploads run"),
-            downloads: place(48, 32, "downloads_exceeded", "outputs are made for readers"),
-            exports: place(48, 32, "exports_exceeded", "exports run"),
-            listeners: place(400, 200, "listeners_exceeded", "listen to events"),
-            kickoffs: place(6, 4, "kickoffs_exceeded", "jobs are driven"),
-            checks: place(4, 2, "checks_exceeded", "files are looked through for bad lines"),
+            uploads: Places::new(uploads),
+            downloads: Places::new(DOWNLOADS),
+            exports: Places::new(EXPORTS),
+            listeners: Places::new(LISTENERS),
+            kickoffs: Places::new(KICKOFFS),
+            checks: Places::new(CHECKS),
         }
     }
 }
 
-/// One kind of place.
-pub(crate) struct Places {
-    all: Arc<Semaphore>,
+const DOWNLOADS: Bound = Bound {
+    all_max: 48,
+    owner_max: 32,
+    code: "downloads_exceeded",
+    what: "outputs are made for readers",
+};
+const EXPORTS: Bound =
+    Bound { all_max: 48, owner_max: 32, code: "exports_exceeded", what: "exports run" };
+const LISTENERS: Bound =
+    Bound { all_max: 400, owner_max: 200, code: "listeners_exceeded", what: "listen to events" };
+const KICKOFFS: Bound =
+    Bound { all_max: 6, owner_max: 4, code: "kickoffs_exceeded", what: "jobs are driven" };
+const CHECKS: Bound = Bound {
+    all_max: 4,
+    owner_max: 2,
+    code: "checks_exceeded",
+    what: "files are looked through for bad lines",
+};
+
+/// How many there are, and how one is told that there is none.
+#[derive(Clone, Copy, Debug)]
+struct Bound {
+    all_max: usize,
     owner_max: usize,
-    owners: Mutex<HashMap<Owner, Arc<Semaphore>>>,
     code: &'static str,
     what: &'static str,
+}
+
+/// One kind of place.
+pub(crate) struct Places {
+    bound: Bound,
+    all: Arc<Semaphore>,
+    owners: Mutex<HashMap<Owner, Arc<Semaphore>>>,
 }
 
 /// A place, as long as it is held.
@@ -69,9 +99,9 @@ pub(crate) struct Place {
 }
 
 impl Places {
-    fn new(all_max: usize, owner_max: usize, code: &'static str, what: &'static str) -> Self {
-        let (all, owners) = (Arc::new(Semaphore::new(all_max)), Mutex::default());
-        Self { all, owner_max, owners, code, what }
+    fn new(bound: Bound) -> Self {
+        let all = Arc::new(Semaphore::new(bound.all_max));
+        Self { bound, all, owners: Mutex::default() }
     }
 
     /// A place for this owner, if there is one.
@@ -108,14 +138,14 @@ impl Places {
         if owners.len() >= OWNERS_MAX && !owners.contains_key(owner) {
             owners.retain(|_, places| Arc::strong_count(places) > 1);
         }
-        let places = || Arc::new(Semaphore::new(self.owner_max));
+        let places = || Arc::new(Semaphore::new(self.bound.owner_max));
         owners.entry(owner.clone()).or_insert_with(places).clone()
     }
 
     fn none(&self, whose: &str) -> Error {
-        let what = self.what;
+        let Bound { code, what, .. } = self.bound;
         let message = format!("As many {what}{whose} as may at a time; come again in a moment.");
-        Error::new(StatusCode::TOO_MANY_REQUESTS, self.code, message).after_secs(AGAIN_SECS)
+        Error::new(StatusCode::TOO_MANY_REQUESTS, code, message).after_secs(AGAIN_SECS)
     }
 }
 
@@ -125,13 +155,17 @@ mod tests {
 
     use super::*;
 
+    fn places(all_max: usize, owner_max: usize) -> Places {
+        Places::new(Bound { all_max, owner_max, code: "full", what: "sit" })
+    }
+
     fn owner(name: &str) -> Owner {
         Owner::new(name).unwrap()
     }
 
     #[test]
     fn one_owner_leaves_places_to_others_and_gives_its_own_back() {
-        let places = Places::new(3, 2, "full", "sit");
+        let places = places(3, 2);
         let (ann, bob) = (owner("ann"), owner("bob"));
         let mut anns = vec![places.take(&ann).unwrap(), places.take(&ann).unwrap()];
         let refused = places.take(&ann).unwrap_err();
@@ -146,7 +180,7 @@ mod tests {
 
     #[test]
     fn owners_that_hold_nothing_are_forgotten() {
-        let places = Places::new(10, 2, "full", "sit");
+        let places = places(10, 2);
         let _held = places.take(&owner("ann")).unwrap();
         for no in 0..3 * OWNERS_MAX {
             drop(places.take(&owner(&no.to_string())).unwrap());
@@ -157,7 +191,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_place_is_waited_for_but_not_without_end() {
-        let places = Places::new(1, 1, "full", "sit");
+        let places = places(1, 1);
         let (ann, clock) = (owner("ann"), Clock::manual(Timestamp::UNIX_EPOCH));
         let held = places.take(&ann).unwrap();
         let long = Duration::from_secs(2);

@@ -186,7 +186,7 @@ async fn make(
     caller: &Caller,
     terms: &Terms,
     ingested: &Ingested,
-    held: Held<'_>,
+    held: Held,
 ) -> Result<Option<Batch>> {
     let file = &ingested.file;
     let endpoint = match (&terms.endpoint, &file.endpoint) {

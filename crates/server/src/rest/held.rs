@@ -5,7 +5,7 @@
 //! sees such a file without its job, and what a crash leaves is an open file, which the sweep drops.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -20,8 +20,10 @@ use crate::app::{App, Unserved};
 use crate::fit::Found;
 
 /// Where the lines of such a file go.
-pub(super) struct Held<'a> {
-    app: &'a App,
+pub(super) struct Held(Arc<Inner>);
+
+struct Inner {
+    app: App,
     /// What the job is for, when that was said; otherwise what its lines ask for, which must agree.
     endpoint: Option<String>,
     seen: Mutex<Seen>,
@@ -51,21 +53,23 @@ pub(super) struct Unsealed {
     pub(super) errors: Vec<LineError>,
 }
 
-impl<'a> Held<'a> {
-    pub(super) fn new(app: &'a App, endpoint: Option<String>) -> Self {
-        Self { app, endpoint, seen: Mutex::default() }
+impl Held {
+    pub(super) fn new(app: &App, endpoint: Option<String>) -> Self {
+        Self(Arc::new(Inner { app: app.clone(), endpoint, seen: Mutex::default() }))
     }
 
     /// What is to be sealed; none when it did not come to that.
     pub(super) fn into_unsealed(self) -> Option<Unsealed> {
-        let seen = self.seen.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let seen = std::mem::take(&mut *self.0.seen());
         let verdict = seen.verdict?;
         // An invalid file has errors of its own.
         let is_valid = !matches!(verdict, Verdict::Invalid(_));
         let errors = if is_valid { seen.found.errors } else { Vec::new() };
         Some(Unsealed { verdict, errors })
     }
+}
 
+impl Inner {
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -110,27 +114,29 @@ impl<'a> Held<'a> {
 }
 
 #[async_trait]
-impl Ingest for Held<'_> {
+impl Ingest for Held {
     async fn open_file(&self, file: NewFile) -> Result<()> {
-        self.app.store.open_file(file.clone()).await?;
-        self.seen().file = Some(file);
+        self.0.app.store.open_file(file.clone()).await?;
+        self.0.seen().file = Some(file);
         Ok(())
     }
 
     async fn add_lines(&self, file: FileId, chunk: Chunk) -> Result<()> {
-        self.app.store.add_lines(file, chunk.clone()).await?;
-        self.note(&chunk);
-        Ok(())
+        self.0.app.store.add_lines(file, chunk.clone()).await?;
+        let inner = self.0.clone();
+        // Lines may have to be read once more, and others wait for this thread.
+        let noting = tokio::task::spawn_blocking(move || inner.note(&chunk));
+        noting.await.map_err(|cause| Error::new(Kind::Corrupt, "add lines", file).because(cause))
     }
 
     async fn expire_file(&self, file: FileId, expires_at: Timestamp) -> Result<()> {
-        self.app.store.expire_file(file, expires_at).await
+        self.0.app.store.expire_file(file, expires_at).await
     }
 
     /// The file as others will see it. Until then it stays open.
     async fn seal_file(&self, id: FileId, verdict: Verdict) -> Result<File> {
         verdict.check("seal file")?;
-        let mut seen = self.seen();
+        let mut seen = self.0.seen();
         let missing = || Error::new(Kind::Missing, "seal file", id);
         let file = seen.file.clone().ok_or_else(missing)?;
         let (state, _, endpoint) = verdict.clone().columns();
@@ -145,7 +151,7 @@ impl Ingest for Held<'_> {
             endpoint,
             bytes: seen.bytes,
             chunks: seen.chunks,
-            created_at: self.app.clock.now(),
+            created_at: self.0.app.clock.now(),
             sealed_at: None,
             expires_at: file.expires_at,
             output: None,
@@ -153,6 +159,6 @@ impl Ingest for Held<'_> {
     }
 
     async fn drop_file(&self, scope: &Scope, file: FileId) -> Result<()> {
-        self.app.store.drop_file(scope, file).await
+        self.0.app.store.drop_file(scope, file).await
     }
 }
