@@ -150,7 +150,30 @@ impl Board {
 
     /// Whether a partition is ours in that epoch.
     pub(super) fn is_ours(&self, fence: Fence) -> bool {
-        self.partitions.get(&fence.partition).is_some_and(|owned| owned.fence == fence)
+        self.is_known(fence, &[Phase::Open, Phase::Draining, Phase::Halted])
+    }
+
+    /// Whether a partition is ours in that epoch, as far as we know.
+    fn is_known(&self, fence: Fence, phases: &[Phase]) -> bool {
+        let owned = self.partitions.get(&fence.partition);
+        owned.is_some_and(|owned| owned.fence == fence && phases.contains(&owned.phase))
+    }
+
+    /// Whether a partition is ours in that epoch, and nobody doubts it.
+    pub(super) fn is_open(&self, fence: Fence) -> bool {
+        self.is_known(fence, &[Phase::Open, Phase::Draining])
+    }
+
+    /// The handler of a head that ran alone has ended.
+    pub(super) fn alone_over(&mut self, stream_no: u64) {
+        if self.alone_busy == Some(stream_no) {
+            self.alone_busy = None;
+        }
+    }
+
+    /// How many heads wait to run alone.
+    pub(super) fn alone_len(&self) -> usize {
+        self.alone.len()
     }
 
     /// There may be something new in a partition.
@@ -330,9 +353,7 @@ impl Board {
 
     /// It is not worked on any more.
     fn rest(&mut self, stream_no: u64) {
-        if self.alone_busy == Some(stream_no) {
-            self.alone_busy = None;
-        }
+        self.alone_over(stream_no);
         let Some(held) = self.streams.get_mut(&stream_no).filter(|held| held.busy) else { return };
         held.busy = false;
         self.busy -= 1;
@@ -396,3 +417,6 @@ impl Board {
 
 /// Messages of a stream that are left when more of it is read.
 const MORE_AT: usize = 8;
+
+#[cfg(test)]
+mod tests;

@@ -55,35 +55,31 @@ impl Committer {
                 }
                 Err(error) => error,
             };
-            match error.kind {
-                Kind::Conflict | Kind::Invalid | Kind::Limited if group.len() > 1 => {
+            let is_last = group.iter().all(|entry| entry.is_failure || entry.end == End::Marked);
+            match (error.kind, group.len()) {
+                (Kind::LeaseLost | Kind::Missing, _) => {
+                    let told = causes(&error);
+                    tracing::warn!(error = %told, "a commit came too late: the partition is lost");
+                    settled.extend(group.into_iter().map(|entry| (entry, Verdict::Lost)));
+                }
+                (kind, 2..) if is_somebodys(kind) => {
                     count(&self.counters.conflicts);
                     // Halves, so that one culprit among many costs few commits.
                     let other = group.split_off(group.len() / 2);
                     groups.extend([other, group]);
                 }
-                Kind::Conflict | Kind::Invalid | Kind::Limited => {
-                    let entry = group.pop().expect("a group has an entry");
-                    // When the record of a failure conflicts, too, its message is gone.
-                    match entry.is_failure || entry.end == End::Marked {
-                        true => settled.push((entry, Verdict::Gone)),
-                        false => groups.push(vec![self.conflicted(entry, &error)]),
-                    }
+                (kind, _) if is_somebodys(kind) && !is_last => {
+                    let failed = group.into_iter().map(|entry| self.conflicted(entry, &error));
+                    groups.push(failed.collect());
                 }
-                Kind::LeaseLost | Kind::Missing => {
-                    let told = causes(&error);
-                    tracing::warn!(error = %told, "a commit came too late: the partition is lost");
-                    settled.extend(group.into_iter().map(|entry| (entry, Verdict::Lost)));
+                // When the record of a failure conflicts, too, its message is gone.
+                (Kind::Conflict | Kind::Invalid, _) => {
+                    settled.extend(group.into_iter().map(|entry| (entry, Verdict::Gone)));
                 }
-                Kind::Busy
-                | Kind::Contended
-                | Kind::Unavailable
-                | Kind::Refused
-                | Kind::Corrupt => {
+                _ => {
                     count(&self.counters.commits_unknown);
                     tracing::warn!(error = %causes(&error), "nobody knows what a commit did");
-                    let rest = groups.drain(..).flatten();
-                    let rest = group.into_iter().chain(rest);
+                    let rest = group.into_iter().chain(groups.drain(..).flatten());
                     settled.extend(rest.map(|entry| (entry, Verdict::Unknown)));
                 }
             }
@@ -104,6 +100,15 @@ impl Committer {
         let code = "conflict".to_owned();
         let failure = Failure { class, code, message, retry_after: None };
         self.judge.failed(entry.task, &failure, Vec::new())
+    }
+}
+
+/// Whether what went wrong is one message's doing, and nothing happened.
+fn is_somebodys(kind: Kind) -> bool {
+    match kind {
+        Kind::Conflict | Kind::Invalid | Kind::Limited | Kind::Corrupt => true,
+        Kind::Missing | Kind::LeaseLost | Kind::Refused => false,
+        Kind::Contended | Kind::Busy | Kind::Unavailable => false,
     }
 }
 

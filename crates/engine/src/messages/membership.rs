@@ -36,6 +36,8 @@ pub(super) struct Membership {
     drained: mpsc::Receiver<Fence>,
     owned: BTreeMap<PartitionNo, Fence>,
     draining: BTreeSet<PartitionNo>,
+    /// Those that were to be taken or given back, and nobody knows whether they were.
+    unsure: BTreeSet<PartitionNo>,
     /// When each member was last seen to beat: its word, and our time.
     beats: HashMap<InstanceId, (Timestamp, u64)>,
     unowned: u16,
@@ -55,6 +57,7 @@ impl Membership {
             drained,
             owned: BTreeMap::new(),
             draining: BTreeSet::new(),
+            unsure: BTreeSet::new(),
             beats: HashMap::new(),
             unowned: 0,
             beat_at: 0,
@@ -79,26 +82,31 @@ impl Membership {
         let core = self.core.clone();
         let mut doubts = false;
         loop {
-            if let Err(error) = self.round(doubts).await {
-                tracing::warn!(error = %causes(&error), "the partitions were not looked at");
-                self.is_settled = false;
+            match self.round(doubts).await {
+                Ok(()) => doubts = false,
+                Err(error) => {
+                    tracing::warn!(error = %causes(&error), "the partitions were not looked at");
+                    self.is_settled = false;
+                }
             }
             let wait_ms = match self.is_settled {
                 true => core.options.heartbeat_ms,
                 false => core.options.heartbeat_ms.min(UNSETTLED_MS_MAX),
             };
             let next = core.clock.millis().saturating_add(wait_ms);
-            doubts = tokio::select! {
-                () = core.clock.sleep_until(next) => false,
-                () = core.shared.doubted.given() => true,
-                Some(fence) = self.drained.recv() => {
-                    self.give_back(fence).await;
-                    false
-                }
+            tokio::select! {
+                () = core.clock.sleep_until(next) => {}
+                () = core.shared.doubted.given() => doubts = true,
+                Some(fence) = self.drained.recv() => self.give_back(fence).await,
                 () = leave.given() => break,
-            };
+            }
         }
-        self.leave().await;
+        // A database that is gone is not waited for: others see the silence.
+        let grace = std::time::Duration::from_millis(core.options.grace_ms);
+        tokio::select! {
+            () = self.leave() => {}
+            () = core.clock.sleep(grace) => tracing::warn!("the runner left without a word"),
+        }
     }
 
     /// One look: alive, who else is, what is whose.
@@ -128,6 +136,7 @@ impl Membership {
             self.tell(Command::Drain(surplus)).await;
         }
         self.is_settled = self.draining.is_empty()
+            && self.unsure.is_empty()
             && self.owned.len() == mine.len()
             && mine.iter().all(|no| self.owned.contains_key(no));
         Ok(())
@@ -151,6 +160,7 @@ impl Membership {
         self.core.shared.set_instance(instance);
         self.owned.clear();
         self.draining.clear();
+        self.unsure.clear();
         self.tell(Command::Reset).await;
         self.join().await
     }
@@ -190,7 +200,8 @@ impl Membership {
     /// Takes what is ours and free. With doubts, asks again for what we believe to have.
     async fn take(&mut self, mine: &BTreeSet<PartitionNo>, doubts: bool) -> Result<()> {
         let wanted = mine.iter().filter(|no| doubts || !self.owned.contains_key(no));
-        let mut wanted: BTreeSet<PartitionNo> = wanted.copied().collect();
+        // What turns out to be ours and should not be is drained like everything else.
+        let mut wanted: BTreeSet<PartitionNo> = wanted.chain(&self.unsure).copied().collect();
         if doubts {
             wanted.extend(self.owned.keys());
         }
@@ -200,11 +211,17 @@ impl Membership {
         let wanted: Vec<PartitionNo> = wanted.into_iter().collect();
         let me = self.core.shared.instance();
         let taken = match self.core.store.take_partitions(me, &wanted).await {
-            Ok(taken) => taken,
+            Ok(taken) => {
+                self.unsure.clear();
+                taken
+            }
             Err(error) if matches!(error.kind, Kind::LeaseLost | Kind::Missing) => {
                 return self.rejoin().await;
             }
-            Err(error) => return Err(error),
+            Err(error) => {
+                self.unsure.extend(wanted);
+                return Err(error);
+            }
         };
         if doubts {
             let ours: BTreeSet<PartitionNo> = taken.iter().map(|one| one.fence.partition).collect();
@@ -239,8 +256,7 @@ impl Membership {
         let me = self.core.shared.instance();
         if let Err(error) = self.core.store.release_partitions(me, &fences).await {
             tracing::warn!(error = %causes(&error), "drained partitions were not given back");
-            // Taken again, and drained again if they are still not ours to have.
-            self.core.shared.doubted.give();
+            self.unsure.extend(fences.iter().map(|fence| fence.partition));
         }
         for fence in fences {
             self.draining.remove(&fence.partition);

@@ -13,6 +13,10 @@ use windrow_store::partition::Fence;
 use super::board::{Board, Held, Phase};
 use super::options::Options;
 
+/// Heads that wait to run alone before no more of their partitions are read: they are slow, and the
+/// room is for all.
+const ALONE_MAX: usize = 100;
+
 /// Where the next read begins, and what messages usually weigh.
 #[derive(Debug)]
 pub(super) struct Reader {
@@ -59,8 +63,10 @@ impl Reader {
         if room < enough && board.messages > 0 {
             return None;
         }
+        let suspects_wait = board.alone_len() >= ALONE_MAX;
         let wanted = board.partitions.iter_mut().filter(|(_, owned)| {
-            owned.phase == Phase::Open && (owned.dirty || owned.after_stream != 0)
+            let waits = owned.suspects.is_some_and(|suspects| !suspects.passed) && suspects_wait;
+            owned.phase == Phase::Open && (owned.dirty || owned.after_stream != 0) && !waits
         });
         let mut from = Vec::new();
         for (_, owned) in wanted {

@@ -10,5 +10,6 @@ mod idle;
 mod kit;
 mod members;
 mod outbox;
+mod storm;
 mod suspects;
 mod watched;

@@ -9,6 +9,7 @@ use windrow_engine::messages::{Context, Effects, Options};
 use windrow_store::{Members as _, Partitions as _};
 
 use crate::kit::*;
+use crate::watched::{Fate, Watched};
 
 #[tokio::test]
 async fn two_runners_share_and_one_takes_over_when_the_other_stops() {
@@ -113,4 +114,28 @@ async fn partitions_that_nobody_may_own_are_counted() {
     let runner = runner(store().await).options(options).start().await.unwrap();
     until("it has its most", || async { runner.gauges().partitions_owned == 3 }).await;
     assert_eq!(runner.gauges().partitions_unowned, 5);
+}
+
+/// A release or a take that nobody knows of must not leave a partition with an owner that does not
+/// know it.
+#[tokio::test]
+async fn a_partition_is_not_forgotten_when_giving_it_back_or_taking_it_is_lost() {
+    let inner = store().await;
+    let plan = |verb, no| match (verb, no) {
+        ("release_partitions", 0) => Fate::Lost,
+        ("take_partitions", 0) => Fate::ReplyLost,
+        _ => Fate::Passes,
+    };
+    let first = runner(Watched::new(inner.clone(), plan)).object(wallet()).start().await.unwrap();
+    let second = runner(inner.clone()).object(wallet()).start().await.unwrap();
+    until("they share", || async {
+        (first.gauges().partitions_owned, second.gauges().partitions_owned) == (4, 4)
+    })
+    .await;
+    let instances = [first.instance(), second.instance()];
+    let partitions = inner.partitions().await.unwrap();
+    let counts = instances.map(|instance| {
+        partitions.iter().filter(|partition| partition.instance == Some(instance)).count()
+    });
+    assert_eq!(counts, [4, 4]);
 }

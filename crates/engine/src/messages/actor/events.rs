@@ -54,6 +54,8 @@ impl Actor {
             Event::Loaded(waiting, states) => self.loaded(waiting, states),
             Event::Tried(entry) => {
                 if self.board.is_ours(entry.task.fence) {
+                    // Its handler has ended; the next suspect is marked in the same commit.
+                    self.board.alone_over(entry.task.stream_no());
                     self.push(*entry);
                 }
             }
@@ -113,8 +115,9 @@ impl Actor {
 
     /// Partitions that somebody else may have: nothing is done there until it is known.
     fn lost(&mut self, fences: &[Fence]) {
-        count(&self.core.shared.counters.lease_losses);
-        for fence in fences.iter().filter(|fence| self.board.is_ours(**fence)).collect::<Vec<_>>() {
+        let open = fences.iter().filter(|fence| self.board.is_open(**fence));
+        for fence in open.collect::<Vec<_>>() {
+            count(&self.core.shared.counters.lease_losses);
             self.board.close(fence.partition, Phase::Halted);
             self.states.forget_partition(fence.partition);
             // In one commit with these, others would be refused, too.
@@ -188,9 +191,9 @@ impl Actor {
                     self.board.forget(stream_no);
                 }
                 match verdict {
-                    Verdict::Unknown => self.pause(),
                     Verdict::Lost => self.lost(&[fence]),
-                    Verdict::Gone | Verdict::Committed(_) => {}
+                    // Also when it is gone: a database that contradicts itself is not asked in a rush.
+                    Verdict::Unknown | Verdict::Gone | Verdict::Committed(_) => self.pause(),
                 }
             }
         }

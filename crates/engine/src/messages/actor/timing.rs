@@ -113,11 +113,15 @@ impl Actor {
         });
     }
 
+    fn is_busy(&self) -> bool {
+        let holds = self.board.busy > 0 || self.board.messages > 0 || self.is_reading;
+        holds || self.board.partitions.is_empty()
+    }
+
     /// Tells others when it falls asleep or wakes up.
     pub(super) fn doze_or_wake(&mut self, now: u64) {
-        let is_busy = self.board.busy > 0 || self.board.messages > 0 || self.is_reading;
-        let Some(asleep) = self.doze.change(now, is_busy) else { return };
-        if self.is_stopping || !self.pause.is_over(now) || self.board.partitions.is_empty() {
+        let Some(asleep) = self.doze.change(now, self.is_busy()) else { return };
+        if self.is_stopping || !self.pause.is_over(now) {
             return;
         }
         self.doze.is_changing = true;
@@ -150,8 +154,9 @@ impl Actor {
     pub(super) fn wake_at(&self) -> u64 {
         let now = self.core.clock.millis();
         let mut at = self.polled_at.saturating_add(self.poll_ms());
-        if !self.doze.is_asleep {
-            at = at.min(self.doze.worked_at.saturating_add(self.doze.awake_ms).max(now + 1));
+        // While something runs it cannot fall asleep, and what ends wakes it.
+        if !self.doze.is_asleep && !self.doze.is_changing && !self.is_busy() {
+            at = at.min(self.doze.worked_at.saturating_add(self.doze.awake_ms));
         }
         if let Some(due) = self.dues.values().min() {
             let wait = until(*due, self.core.clock.now()).as_millis();
