@@ -45,6 +45,8 @@ pub(crate) struct Size {
     pub(crate) worked: u64,
     /// How long the crowd visits the server.
     pub(crate) crowded: Duration,
+    /// Messages that are sent and committed.
+    pub(crate) relayed: u64,
 }
 
 /// Creating a batch: the large file against a small one.

@@ -8,12 +8,15 @@ use anyhow::{Context, Result, bail};
 use tokio_postgres::Client;
 
 use crate::figures::Size;
+use crate::messages::Instance;
 use crate::postgres::client;
 use crate::report::{Bar, Figure};
 use crate::windrow::{Windrow, cpu_secs};
 
 const CPU_MAX: f64 = 0.01;
 const STATEMENTS_MAX: f64 = 2.0;
+/// How often an instance of messages says that it is alive, as it does unless told otherwise.
+const HEARTBEAT_MS: u64 = 5_000;
 /// Until it has joined, prepared its statements and swept for the first time.
 const SETTLE: Duration = Duration::from_secs(3);
 const JOIN_SECS_MAX: u64 = 30;
@@ -28,6 +31,46 @@ pub(crate) async fn is_counted(url: &str) -> Result<bool> {
 
 /// CPU and statements of `windrow work` over a quiet while.
 pub(crate) async fn idle(windrow: &Windrow, url: &str, size: Size) -> Result<[Figure; 2]> {
+    let data = tempfile::tempdir()?;
+    let names = ["idle CPU, of a core / 1 %", "idle statements a second / 2"];
+    watch(url, size, names, |url| {
+        let mut command = windrow.command("work", data.path(), Some(url))?;
+        // Nobody listens there, and nothing is sent.
+        command.args(["--to", "http://127.0.0.1:9"]);
+        Ok(Worker(command.spawn().context("could not start windrow")?))
+    })
+    .await
+}
+
+/// The same of an instance that owns every partition.
+pub(crate) async fn idle_messages(url: &str, size: Size) -> Result<[Figure; 2]> {
+    let names = ["idle messages CPU, of a core / 1 %", "idle messages statements a second / 2"];
+    watch(url, size, names, |url| Instance::spawn(url, HEARTBEAT_MS)).await
+}
+
+/// A process that is to be watched.
+trait Watched {
+    fn child(&mut self) -> &mut Child;
+}
+
+impl Watched for Worker {
+    fn child(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+impl Watched for Instance {
+    fn child(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+async fn watch<W: Watched>(
+    url: &str,
+    size: Size,
+    names: [&'static str; 2],
+    start: impl FnOnce(&str) -> Result<W>,
+) -> Result<[Figure; 2]> {
     let side = client(url).await?;
     // Elsewhere nothing is counted, so that counting costs the other figures nothing.
     for statement in [
@@ -43,25 +86,21 @@ pub(crate) async fn idle(windrow: &Windrow, url: &str, size: Size) -> Result<[Fi
         .await?
         .migrate()
         .await?;
-    let data = tempfile::tempdir()?;
-    let mut command = windrow.command("work", data.path(), Some(&url))?;
-    // Nobody listens there, and nothing is sent.
-    command.args(["--to", "http://127.0.0.1:9"]);
-    let mut worker = Worker(command.spawn().context("could not start windrow")?);
-    wait_until_joined(&mut worker.0, &url).await?;
+    let mut worker = start(&url)?;
+    wait_until_joined(worker.child(), &url).await?;
     tokio::time::sleep(SETTLE).await;
     let before = statements(&side).await?;
-    let (cpu, started) = (cpu_secs(worker.0.id())?, Instant::now());
+    let (cpu, started) = (cpu_secs(worker.child().id())?, Instant::now());
     tokio::time::sleep(size.idle).await;
     let secs = started.elapsed().as_secs_f64();
-    let cpu = (cpu_secs(worker.0.id())? - cpu) / secs;
+    let cpu = (cpu_secs(worker.child().id())? - cpu) / secs;
     let after = statements(&side).await?;
     drop(worker);
     side.batch_execute(&format!("DROP DATABASE {DATABASE} WITH (FORCE)")).await?;
-    Ok(figures(secs, cpu, &difference(&before, after)))
+    Ok(figures(names, secs, cpu, &difference(&before, after)))
 }
 
-fn figures(secs: f64, cpu: f64, calls: &[(String, i64)]) -> [Figure; 2] {
+fn figures(names: [&'static str; 2], secs: f64, cpu: f64, calls: &[(String, i64)]) -> [Figure; 2] {
     #[expect(clippy::cast_precision_loss, reason = "counts of a bench")]
     let speed = calls.iter().map(|(_, calls)| *calls as f64).sum::<f64>() / secs;
     let list: Vec<String> = calls.iter().map(|(query, n)| format!("{n} × {query}")).collect();
@@ -77,13 +116,8 @@ fn figures(secs: f64, cpu: f64, calls: &[(String, i64)]) -> [Figure; 2] {
     };
     let percent = format!("{:.2} %", cpu * 100.0);
     [
-        figure("idle CPU, of a core / 1 %", percent, cpu / CPU_MAX, None),
-        figure(
-            "idle statements a second / 2",
-            format!("{speed:.2}"),
-            speed / STATEMENTS_MAX,
-            Some(list.join("; ")),
-        ),
+        figure(names[0], percent, cpu / CPU_MAX, None),
+        figure(names[1], format!("{speed:.2}"), speed / STATEMENTS_MAX, Some(list.join("; "))),
     ]
 }
 

@@ -15,6 +15,7 @@ mod closing;
 mod figures;
 mod idle;
 mod load;
+mod messages;
 mod plan;
 mod postgres;
 mod report;
@@ -44,6 +45,13 @@ enum Command {
         database: String,
         file: PathBuf,
     },
+    /// Runs messages on PostgreSQL until standard input ends.
+    Instance {
+        #[arg(long)]
+        database: String,
+        #[arg(long)]
+        heartbeat_ms: u64,
+    },
     /// Answers every request at once, until standard input ends; prints its URL.
     Upstream,
     /// Sends the bodies of a file with the engine's HTTP client and no store; prints requests a
@@ -62,6 +70,9 @@ async fn main() -> Result<ExitCode> {
     match Command::parse() {
         Command::Run(run) => return plan::measure(run).await,
         Command::IngestOne { database, file } => ingest_one(&database, &file).await?,
+        Command::Instance { database, heartbeat_ms } => {
+            messages::serve(&database, heartbeat_ms).await?;
+        }
         Command::Upstream => upstream::serve().await?,
         Command::Bare { to, concurrency, file } => bare::send(&to, concurrency, &file).await?,
     }

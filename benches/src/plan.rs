@@ -14,7 +14,7 @@ use crate::postgres::PostgresBed;
 use crate::report::{self, Figure};
 use crate::sqlite::SqliteBed;
 use crate::windrow::Windrow;
-use crate::{closing, idle, server, throughput, worker_memory};
+use crate::{closing, idle, messages, server, throughput, worker_memory};
 
 #[derive(clap::Args)]
 pub(crate) struct Run {
@@ -57,6 +57,7 @@ impl Scale {
                 closed: 100,
                 worked: 1_000_000,
                 crowded: Duration::from_secs(60),
+                relayed: 200_000,
             },
             Scale::Small => Size {
                 lines: 40_000,
@@ -71,6 +72,7 @@ impl Scale {
                 closed: 5,
                 worked: 20_000,
                 crowded: Duration::from_secs(3),
+                relayed: 4_000,
             },
         }
     }
@@ -103,6 +105,15 @@ pub(crate) async fn measure(run: Run) -> Result<ExitCode> {
     if let Some(url) = &run.database {
         let postgres = PostgresBed::open(url).await?;
         both(&postgres, size, &mut table).await?;
+        if table.wants("postgres", "relay") {
+            table.add(messages::relay(&postgres, size).await?);
+        }
+        if table.wants("postgres", "takeover") {
+            table.add(messages::takeover(&postgres).await?);
+        }
+        if table.wants("postgres", "idle messages") && idle::is_counted(url).await? {
+            idle::idle_messages(url, size).await?.into_iter().for_each(|figure| table.add(figure));
+        }
         if table.wants("postgres", "snapshot") {
             table.add(figures::snapshot(&postgres, size).await?);
         }
@@ -157,6 +168,9 @@ async fn both(bed: &dyn Bed, size: Size, table: &mut Table) -> Result<()> {
     if table.wants(name, "ingest") {
         table.add(figures::ingesting(bed, size).await?);
         bed.empty().await?;
+    }
+    if table.wants(name, "latency") {
+        table.add(messages::latency(bed.store(), name, size).await?);
     }
     if table.wants(name, "closing") {
         table.add(closing::closing(bed, size).await?);

@@ -41,6 +41,16 @@ impl PostgresBed {
         Ok(Self { url: url.to_owned(), store: Arc::new(store), side: client(url).await? })
     }
 
+    /// The store, for messages.
+    pub(crate) fn plane(&self) -> Arc<PostgresStore> {
+        Arc::clone(&self.store)
+    }
+
+    /// Where it is.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// Another session that can hold a snapshot open.
     pub(crate) async fn session(&self) -> Result<Client> {
         client(&self.url).await
