@@ -41,7 +41,7 @@ pub(crate) fn missing() -> Vec<Program> {
 }
 
 /// A Python that can make virtual environments; the system's own where the first one cannot.
-fn python() -> Option<&'static str> {
+pub(crate) fn python() -> Option<&'static str> {
     ["python3", "/usr/bin/python3"].into_iter().find(|program| {
         let mut command = Command::new(program);
         command.args(["-c", "import ensurepip, venv"]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -56,9 +56,9 @@ pub(crate) struct Clients {
 }
 
 /// An environment: where it is, and the files with its pins.
-struct Place {
-    folder: PathBuf,
-    pins: Vec<PathBuf>,
+pub(crate) struct Place {
+    pub(crate) folder: PathBuf,
+    pub(crate) pins: Vec<PathBuf>,
 }
 
 impl Clients {
@@ -78,9 +78,7 @@ impl Clients {
 
     /// Makes what is not there yet, or only says how.
     pub(crate) fn prepare(&self, dry_run: bool) -> Result<()> {
-        if self.python.is_stale()? {
-            self.python.make(dry_run, Place::python_commands)?;
-        }
+        self.python.prepare_python(dry_run)?;
         if self.node.is_stale()? {
             self.node.make(dry_run, Place::node_commands)?;
         }
@@ -95,6 +93,14 @@ impl Clients {
 }
 
 impl Place {
+    /// Makes a virtual environment of Python, if it is not there yet.
+    pub(crate) fn prepare_python(&self, dry_run: bool) -> Result<()> {
+        if self.is_stale()? {
+            self.make(dry_run, Place::python_commands)?;
+        }
+        Ok(())
+    }
+
     fn wanted(&self) -> Result<String> {
         let read = |path: &PathBuf| {
             fs::read_to_string(path).with_context(|| format!("could not read {}", path.display()))
@@ -116,7 +122,7 @@ impl Place {
             if dry_run {
                 shell::say(&format!("would run: {}", shell::typed(&command)));
             } else if !shell::succeeds(&mut command)? {
-                bail!("`{}` failed: the official clients are not there", shell::typed(&command));
+                bail!("`{}` failed: what the tests run is not there", shell::typed(&command));
             }
         }
         if !dry_run {

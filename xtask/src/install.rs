@@ -17,6 +17,8 @@ pub(crate) enum Program {
     Python,
     Node,
     Npm,
+    Redis,
+    Rabbitmq,
 }
 
 /// A package manager: how it is called, and what it calls the programs.
@@ -29,6 +31,8 @@ struct Installer {
     python: &'static str,
     node: &'static str,
     npm: &'static str,
+    redis: &'static str,
+    rabbitmq: &'static str,
     as_root: bool,
 }
 
@@ -42,6 +46,8 @@ const INSTALLERS: &[Installer] = &[
         python: "python3-venv",
         node: "nodejs",
         npm: "npm",
+        redis: "redis-server",
+        rabbitmq: "rabbitmq-server",
         as_root: true,
     },
     Installer {
@@ -53,6 +59,8 @@ const INSTALLERS: &[Installer] = &[
         python: "python3",
         node: "nodejs",
         npm: "nodejs-npm",
+        redis: "redis",
+        rabbitmq: "rabbitmq-server",
         as_root: true,
     },
     Installer {
@@ -64,6 +72,8 @@ const INSTALLERS: &[Installer] = &[
         python: "python3",
         node: "nodejs",
         npm: "npm",
+        redis: "redis",
+        rabbitmq: "rabbitmq-server",
         as_root: true,
     },
     Installer {
@@ -75,6 +85,8 @@ const INSTALLERS: &[Installer] = &[
         python: "python",
         node: "nodejs",
         npm: "npm",
+        redis: "redis",
+        rabbitmq: "rabbitmq",
         as_root: true,
     },
     Installer {
@@ -86,6 +98,8 @@ const INSTALLERS: &[Installer] = &[
         python: "python",
         node: "node",
         npm: "node",
+        redis: "redis",
+        rabbitmq: "rabbitmq",
         as_root: false,
     },
 ];
@@ -117,6 +131,8 @@ fn plan(
         Program::Python => manager.python,
         Program::Node => manager.node,
         Program::Npm => manager.npm,
+        Program::Redis => manager.redis,
+        Program::Rabbitmq => manager.rabbitmq,
     });
     let install: Vec<&str> = manager.install.iter().copied().chain(packages).collect();
     let lines = [manager.before.to_vec(), install].into_iter().filter(|args| !args.is_empty());
@@ -135,6 +151,8 @@ fn names(missing: &[Program]) -> String {
         Program::Python => "Python with venv",
         Program::Node => "Node.js",
         Program::Npm => "npm",
+        Program::Redis => "redis-server",
+        Program::Rabbitmq => "rabbitmq-server",
     });
     words.collect::<Vec<_>>().join(" and ")
 }
@@ -193,6 +211,10 @@ mod tests {
         assert_eq!(
             typed(&[Program::Python, Program::Node, Program::Npm], &["apk"], true),
             ["apk add --no-cache python3 nodejs npm"]
+        );
+        assert_eq!(
+            typed(&[Program::Redis, Program::Rabbitmq], &["dnf"], true),
+            ["dnf install --assumeyes redis rabbitmq-server"]
         );
     }
 

@@ -14,6 +14,7 @@ use anyhow::Result;
 use clap::Parser;
 
 mod bench;
+mod brokers;
 mod check;
 mod clients;
 mod generate;

@@ -11,6 +11,7 @@ use windrow_testkit::pgbouncer::{Pooler, Upstream};
 use windrow_testkit::postgres::{Cluster, DATABASE_URL, Options, POOLER_URL};
 use windrow_testkit::programs;
 
+use crate::brokers;
 use crate::clients::{self, Clients};
 use crate::install::{Program, install};
 use crate::shell;
@@ -19,6 +20,8 @@ use crate::shell;
 const FAULT: &str = "windrow-fault";
 /// The package of the official clients.
 const E2E: &str = "windrow-e2e";
+/// The packages that start brokers.
+const BROKERS: [&str; 2] = ["windrow-brokers", "windrow-testkit"];
 /// Tells the faults to take their time.
 const FAULT_LONG: &str = "WINDROW_FAULT_LONG";
 
@@ -50,6 +53,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let clients = runs_clients(args).then(|| Clients::below(&shell::target(), &clients::sources()));
     if let Some(clients) = &clients {
         clients.prepare(args.dry_run)?;
+    }
+    if runs_brokers(args) {
+        brokers::nats().prepare_python(args.dry_run)?;
     }
     let mut command = shell::cargo(cargo_args(args));
     if args.long {
@@ -95,6 +101,14 @@ fn missing(args: &Args, has_server: bool) -> Vec<Program> {
     if runs_clients(args) {
         missing.extend(clients::missing());
     }
+    if runs_brokers(args) {
+        for program in brokers::missing() {
+            // The clients may have asked for Python already.
+            if !missing.contains(&program) {
+                missing.push(program);
+            }
+        }
+    }
     missing
 }
 
@@ -118,6 +132,14 @@ fn runs_clients(args: &Args) -> bool {
     match args.package.is_empty() {
         true => !matches!(args.subset.as_deref(), Some("conformance" | "fault")),
         false => args.package.iter().any(|package| package == E2E),
+    }
+}
+
+/// Whether brokers are started by what is run.
+fn runs_brokers(args: &Args) -> bool {
+    match args.package.is_empty() {
+        true => !matches!(args.subset.as_deref(), Some("conformance" | "fault" | "e2e")),
+        false => args.package.iter().any(|package| BROKERS.contains(&&**package)),
     }
 }
 
@@ -244,6 +266,16 @@ mod tests {
         }
         for words in [&["fault"][..], &["conformance"], &["-p", "xtask"]] {
             assert!(!runs_clients(&parsed(words)), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn brokers_are_installed_only_where_they_are_run() {
+        for words in [&[][..], &["some_name"], &["-p", BROKERS[0]]] {
+            assert!(runs_brokers(&parsed(words)), "{words:?}");
+        }
+        for words in [&["fault"][..], &["conformance"], &["e2e"], &["-p", "xtask"]] {
+            assert!(!runs_brokers(&parsed(words)), "{words:?}");
         }
     }
 }

@@ -1,0 +1,16 @@
+//! Brokers: publishers that take the outbox to NATS, Redis and RabbitMQ, consumers that bring
+//! messages from NATS and RabbitMQ to the inbox.
+//!
+//! Holds throughout: a publisher says "done" when the broker said so; a consumer acknowledges when
+//! the inbox has the message; every wait has a bound; a broker that is stopped and started again
+//! loses nothing, though it may bring something twice; addresses and keys show themselves nowhere.
+
+#![warn(missing_docs)]
+
+mod intake;
+mod link;
+mod naming;
+pub mod nats;
+pub mod rabbitmq;
+pub mod redis;
+mod wire;

@@ -1,0 +1,338 @@
+//! Consuming from JetStream: a durable pull consumer, acknowledged when the inbox has the message.
+//!
+//! Holds throughout: messages go to the inbox in the order in which the server brings them. After a
+//! crash the server brings unacknowledged ones again when their time is up, and newer ones may come
+//! first; with `in_flight_max = 1` they cannot.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::header::NATS_MESSAGE_ID;
+use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
+use async_nats::jetstream::{self, AckKind, Message};
+use async_nats::{Client, HeaderMap};
+use async_trait::async_trait;
+use futures_util::{FutureExt, StreamExt};
+use serde::Deserialize;
+use tracing::{debug, error, info, warn};
+use windrow_domain::attempt::{Class, Failure};
+use windrow_engine::clock::Clock;
+use windrow_engine::deliver::{Arrived, BadOption, Inlet};
+use windrow_engine::signal::Stop;
+
+use super::{Door, Server, WAIT_MS_MAX};
+use crate::intake::{Backoff, Fate, Held, Intake};
+use crate::link::{Link, failure, within};
+use crate::{naming, wire};
+
+/// How long a pull waits at the server before it is renewed.
+const PULL: Duration = Duration::from_secs(30);
+/// A server that says nothing for two of these is gone.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+/// Longest wait for the last acknowledgements at the end.
+const FLUSH_MS_MAX: u64 = 2_000;
+
+/// What to consume, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ConsumerOptions {
+    /// The server.
+    pub server: Server,
+    /// The JetStream stream.
+    pub stream: String,
+    /// The durable consumer, which is made if it is not there; the instances that share the work
+    /// share it.
+    pub durable: String,
+    /// The subjects of that stream; empty for all.
+    pub subjects: Vec<String>,
+    /// What is taken off the beginning of a subject before it is read as `<stream>.<kind>`.
+    pub subject_prefix: String,
+    /// Longest time that the server waits for an acknowledgement before it brings a message again.
+    pub ack_secs_max: u64,
+    /// Most messages that are not acknowledged yet; 1 for strict order also after a crash.
+    pub in_flight_max: u32,
+    /// Most messages that go to the inbox at once.
+    pub batch_max: u32,
+    /// Longest message that is taken in; longer ones are ended at the server and logged.
+    pub payload_bytes_max: u64,
+    /// Longest time that messages wait for the store before the server may bring them elsewhere.
+    pub hold_secs_max: u64,
+    /// Shortest wait after trouble; doubles with each further one.
+    pub backoff_ms_min: u64,
+    /// Longest wait after trouble.
+    pub backoff_ms_max: u64,
+}
+
+impl Default for ConsumerOptions {
+    fn default() -> Self {
+        Self {
+            server: Server::default(),
+            stream: String::new(),
+            durable: "windrow".to_owned(),
+            subjects: Vec::new(),
+            subject_prefix: "windrow".to_owned(),
+            ack_secs_max: 30,
+            in_flight_max: 256,
+            batch_max: 128,
+            payload_bytes_max: 1 << 20,
+            hold_secs_max: 600,
+            backoff_ms_min: 100,
+            backoff_ms_max: 10_000,
+        }
+    }
+}
+
+impl ConsumerOptions {
+    fn judge(&self) -> Result<(), BadOption> {
+        naming::judge_prefix("subject_prefix", &self.subject_prefix)?;
+        for (name, text) in [("stream", &self.stream), ("durable", &self.durable)] {
+            if text.is_empty() || text.contains(['.', ' ', '*', '>']) {
+                return Err(BadOption::new(name, "must be one word"));
+            }
+        }
+        BadOption::unless_within("ack_secs_max", self.ack_secs_max, 3600)?;
+        BadOption::unless_within("in_flight_max", u64::from(self.in_flight_max), 100_000)?;
+        BadOption::unless_within("batch_max", u64::from(self.batch_max), 10_000)?;
+        BadOption::unless_within("hold_secs_max", self.hold_secs_max, 24 * 3600)?;
+        BadOption::unless_within("backoff_ms_max", self.backoff_ms_max, WAIT_MS_MAX)?;
+        BadOption::unless_within("backoff_ms_min", self.backoff_ms_min, self.backoff_ms_max)
+    }
+}
+
+/// Consumes from JetStream.
+pub struct NatsConsumer {
+    options: ConsumerOptions,
+    door: Door,
+    /// One connection for all sessions: it comes back by itself.
+    link: Link<Client>,
+    intake: Intake,
+}
+
+impl fmt::Debug for NatsConsumer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("NatsConsumer");
+        shown.field("name", &self.intake.name).field("options", &self.options);
+        shown.finish_non_exhaustive()
+    }
+}
+
+impl NatsConsumer {
+    /// Reads the options. Nothing is consumed yet.
+    pub fn new(
+        name: impl Into<String>,
+        options: ConsumerOptions,
+        inlet: Arc<dyn Inlet>,
+        clock: Clock,
+    ) -> Result<Self, BadOption> {
+        options.judge()?;
+        let name = name.into();
+        let door = Door::new(&name, &options.server)?;
+        let backoff = Backoff { ms_min: options.backoff_ms_min, ms_max: options.backoff_ms_max };
+        let hold = Duration::from_secs(options.hold_secs_max);
+        let intake = Intake { name, inlet, clock, backoff, hold };
+        Ok(Self { options, door, link: Link::new(), intake })
+    }
+
+    /// Consumes until it is stopped; a broker that is away is waited for.
+    pub async fn run(&self, stop: &Stop) {
+        let consumer = self.intake.name.as_str();
+        let mut failures = 0;
+        while !stop.is_given() {
+            let Err(failure) = self.session(stop, &mut failures).await else {
+                break;
+            };
+            failures += 1;
+            let (code, message) = (failure.code.as_str(), failure.message.as_str());
+            warn!(consumer, code, failures, "Consuming stopped and is tried again: {message}");
+            if !self.intake.rest(failures, stop).await {
+                break;
+            }
+        }
+    }
+
+    /// Pulls until there is trouble. `Ok` when it was stopped.
+    async fn session(&self, stop: &Stop, failures: &mut u32) -> Result<(), Failure> {
+        let (_, client) = self.link.get(|| self.door.connect()).await?;
+        let opening = self.open(&client);
+        let wait = self.options.server.connect_ms_max;
+        let messages = within(wait, "There was no stream", opening).await?;
+        let outcome = self.consume(messages, stop, failures).await;
+        // What is not acknowledged now comes again, and the inbox knows it.
+        let flush = async {
+            let flushed = client.flush().await;
+            flushed.map_err(|error| failure(Class::Network, "connection_lost", error.to_string()))
+        };
+        let _ = within(FLUSH_MS_MAX, "Acknowledgements were not sent", flush).await;
+        outcome
+    }
+
+    async fn consume(
+        &self,
+        mut messages: pull::Stream,
+        stop: &Stop,
+        failures: &mut u32,
+    ) -> Result<(), Failure> {
+        info!(consumer = self.intake.name, stream = self.options.stream, "Consuming.");
+        let left = loop {
+            let first = tokio::select! {
+                () = stop.given() => return Ok(()),
+                first = messages.next() => first,
+            };
+            let mut batch = vec![self.received(first)?];
+            while batch.len() < self.options.batch_max as usize {
+                match messages.next().now_or_never() {
+                    // Trouble shows again at the next turn, when this batch has been taken.
+                    Some(Some(Ok(message))) => batch.push(message),
+                    _ => break,
+                }
+            }
+            if let Err(left) = self.take(batch, stop).await {
+                break left;
+            }
+            *failures = 0;
+        };
+        // Nobody pulls here any more: what is given back goes to another, in its order.
+        drop(messages);
+        for message in &left {
+            said(message.ack_with(AckKind::Nak(None)).await);
+        }
+        if stop.is_given() {
+            return Ok(());
+        }
+        let message = "The store was away for too long; the server has the messages back.";
+        Err(failure(Class::Server, "store_away", message))
+    }
+
+    async fn open(&self, client: &Client) -> Result<pull::Stream, Failure> {
+        let options = &self.options;
+        let trouble = |what: &str, error: String| {
+            let message = format!("{what} of {}: {error}.", options.stream);
+            failure(Class::Server, "nats_consumer", message)
+        };
+        let context = jetstream::new(client.clone());
+        let stream = context.get_stream(&options.stream).await;
+        let stream = stream.map_err(|error| trouble("There is no stream", error.to_string()))?;
+        let config = pull::Config {
+            durable_name: Some(options.durable.clone()),
+            deliver_policy: DeliverPolicy::All,
+            ack_policy: AckPolicy::Explicit,
+            ack_wait: Duration::from_secs(options.ack_secs_max),
+            max_deliver: -1,
+            max_ack_pending: i64::from(options.in_flight_max),
+            filter_subjects: options.subjects.clone(),
+            ..pull::Config::default()
+        };
+        // Made or brought up to date: its bounds are those of the options.
+        let consumer = stream.create_consumer(config).await;
+        let consumer = consumer.map_err(|error| trouble("No consumer", error.to_string()))?;
+        let messages = consumer
+            .stream()
+            .max_messages_per_batch(options.batch_max.min(options.in_flight_max) as usize)
+            .expires(PULL)
+            .heartbeat(HEARTBEAT)
+            .messages();
+        messages.await.map_err(|error| trouble("No messages", error.to_string()))
+    }
+
+    fn received(
+        &self,
+        message: Option<Result<Message, pull::MessagesError>>,
+    ) -> Result<Message, Failure> {
+        let lost = |text: String| {
+            let message = format!("{} brings no more messages: {text}.", self.door.shown);
+            failure(Class::Network, "connection_lost", message)
+        };
+        match message {
+            Some(Ok(message)) => Ok(message),
+            Some(Err(error)) => Err(lost(error.to_string())),
+            None => Err(lost("they ended".to_owned())),
+        }
+    }
+
+    /// Gives a batch to the inbox and acknowledges it. The error is what the inbox did not take.
+    async fn take(&self, batch: Vec<Message>, stop: &Stop) -> Result<(), Vec<Message>> {
+        let mut arrived = Vec::with_capacity(batch.len());
+        let mut messages = Vec::with_capacity(batch.len());
+        for message in batch {
+            match self.read(&message) {
+                Ok(read) => {
+                    arrived.push(read);
+                    messages.push(message);
+                }
+                Err(because) => self.end(&message, &because).await,
+            }
+        }
+        if arrived.is_empty() {
+            return Ok(());
+        }
+        let Some(fates) = self.intake.take(arrived, stop, &Batch(&messages)).await else {
+            return Err(messages);
+        };
+        for (message, fate) in messages.iter().zip(fates) {
+            match fate {
+                Fate::Taken => said(message.ack().await),
+                Fate::Never(because) => self.end(message, &because).await,
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, message: &Message) -> Result<Arrived, String> {
+        let bytes = message.payload.len();
+        if bytes as u64 > self.options.payload_bytes_max {
+            return Err(format!("it has {bytes} bytes"));
+        }
+        let given = message.headers.as_ref().and_then(|headers| headers.get(NATS_MESSAGE_ID));
+        let id = match given {
+            Some(id) if !id.as_str().is_empty() => id.as_str().to_owned(),
+            _ => {
+                let info = message.info().map_err(|error| error.to_string())?;
+                format!("{}:{}", info.stream, info.stream_sequence)
+            }
+        };
+        let mut headers = message.headers.as_ref().map(plain).unwrap_or_default();
+        let (stream, kind) = naming::read(&self.options.subject_prefix, &message.subject);
+        let stream = wire::take(&mut headers, wire::STREAM).unwrap_or(stream);
+        let kind = wire::take(&mut headers, wire::KIND).unwrap_or(kind);
+        headers.retain(|name, _| !wire::is_reserved(name));
+        Ok(Arrived { id, stream, kind, payload: message.payload.clone(), headers })
+    }
+
+    /// Tells the server never to bring it again. It stays in the stream, where it can be looked at.
+    async fn end(&self, message: &Message, because: &str) {
+        let sequence = message.info().map(|info| info.stream_sequence).unwrap_or_default();
+        let consumer = self.intake.name.as_str();
+        let subject = message.subject.as_str();
+        error!(consumer, subject, sequence, "A message can never be taken in: {because}");
+        said(message.ack_with(AckKind::Term).await);
+    }
+}
+
+/// Messages that are not acknowledged yet.
+struct Batch<'a>(&'a [Message]);
+
+#[async_trait]
+impl Held for Batch<'_> {
+    /// The server does not bring them to another instance while the store is away.
+    async fn keep(&self) {
+        for message in self.0 {
+            said(message.ack_with(AckKind::Progress).await);
+        }
+    }
+}
+
+/// A word to the server that was lost is said again when the message comes again.
+fn said(result: Result<(), async_nats::Error>) {
+    if let Err(error) = result {
+        debug!(%error, "An acknowledgement was not sent.");
+    }
+}
+
+fn plain(headers: &HeaderMap) -> BTreeMap<String, String> {
+    let join = |values: &Vec<async_nats::HeaderValue>| {
+        values.iter().map(|value| value.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    headers.iter().map(|(name, values)| (name.to_string(), join(values))).collect()
+}

@@ -1,0 +1,181 @@
+//! Publishing to JetStream: done when a stream has stored the message.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_nats::connection::State;
+use async_nats::header::{HeaderName, HeaderValue, NATS_EXPECTED_STREAM, NATS_MESSAGE_ID};
+use async_nats::jetstream::context::{PublishError, PublishErrorKind};
+use async_nats::jetstream::{self, Context, stream};
+use async_nats::{Client, HeaderMap};
+use async_trait::async_trait;
+use serde::Deserialize;
+use windrow_domain::attempt::{Class, Failure};
+use windrow_engine::deliver::{BadOption, Parcel, Publisher};
+
+use super::{Door, Server, WAIT_MS_MAX, header_text};
+use crate::link::{Link, failure, too_large, within};
+use crate::{naming, wire};
+
+/// Longest subject: what a server reads as one line also holds the reply's subject.
+const SUBJECT_BYTES_MAX: usize = 2_048;
+
+/// Where to publish, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PublisherOptions {
+    /// The server.
+    pub server: Server,
+    /// What subjects begin with: `<prefix>.<stream>.<kind>`.
+    pub subject_prefix: String,
+    /// The JetStream stream that must take the messages; none for whichever does.
+    pub stream: Option<String>,
+    /// Makes that stream, with the subjects `<prefix>.>`, if it is not there.
+    pub create: bool,
+    /// How long a stream that is made knows repeats.
+    pub duplicate_secs: u64,
+    /// Longest wait until a stream has stored the message.
+    pub ack_ms_max: u64,
+    /// Longest message that is sent; the server has a bound of its own.
+    pub payload_bytes_max: u64,
+}
+
+impl Default for PublisherOptions {
+    fn default() -> Self {
+        Self {
+            server: Server::default(),
+            subject_prefix: "windrow".to_owned(),
+            stream: None,
+            create: false,
+            duplicate_secs: 120,
+            ack_ms_max: 5_000,
+            payload_bytes_max: 1 << 20,
+        }
+    }
+}
+
+/// Publishes to JetStream.
+pub struct NatsPublisher {
+    name: String,
+    options: PublisherOptions,
+    door: Door,
+    link: Link<Client>,
+    /// Whether the stream to make is known to be there.
+    made: AtomicBool,
+}
+
+impl fmt::Debug for NatsPublisher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("NatsPublisher");
+        shown.field("name", &self.name).field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl NatsPublisher {
+    /// Reads the options. The connection is made with the first message.
+    pub fn new(name: impl Into<String>, options: PublisherOptions) -> Result<Self, BadOption> {
+        let name = name.into();
+        naming::judge_prefix("subject_prefix", &options.subject_prefix)?;
+        BadOption::unless_within("ack_ms_max", options.ack_ms_max, WAIT_MS_MAX)?;
+        BadOption::unless_within("duplicate_secs", options.duplicate_secs, 30 * 24 * 3600)?;
+        if options.create && (options.stream.is_none() || options.subject_prefix.is_empty()) {
+            return Err(BadOption::new("create", "needs a stream and a subject_prefix"));
+        }
+        let door = Door::new(&name, &options.server)?;
+        Ok(Self { name, options, door, link: Link::new(), made: AtomicBool::new(false) })
+    }
+
+    fn headers(&self, parcel: &Parcel) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in wire::headers(parcel) {
+            // A sender's name that no header can have is left out; the message is worth more.
+            if let (Ok(name), Ok(value)) =
+                (name.parse::<HeaderName>(), header_text(&value).parse::<HeaderValue>())
+            {
+                headers.insert(name, value);
+            }
+        }
+        let id = header_text(&format!("{}:{}", parcel.owner, parcel.id));
+        headers.insert(NATS_MESSAGE_ID, id.as_str());
+        if let Some(stream) = &self.options.stream {
+            headers.insert(NATS_EXPECTED_STREAM, stream.as_str());
+        }
+        headers
+    }
+
+    async fn make_stream(&self, context: &Context) -> Result<(), Failure> {
+        let Some(name) = self.options.stream.as_ref().filter(|_| self.options.create) else {
+            return Ok(());
+        };
+        if self.made.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        let config = stream::Config {
+            name: name.clone(),
+            subjects: vec![format!("{}.>", self.options.subject_prefix)],
+            duplicate_window: Duration::from_secs(self.options.duplicate_secs),
+            ..stream::Config::default()
+        };
+        context.get_or_create_stream(config).await.map_err(|error| {
+            let message = format!("The stream {name} could not be made: {error}.");
+            failure(Class::Server, "nats_stream", message)
+        })?;
+        self.made.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+
+    async fn send(&self, client: Client, subject: String, parcel: &Parcel) -> Result<(), Failure> {
+        let mut context = jetstream::new(client);
+        context.set_timeout(Duration::from_millis(self.options.ack_ms_max));
+        self.make_stream(&context).await?;
+        let headers = self.headers(parcel);
+        let judge = |error: PublishError| self.judge(&error);
+        let ack = context.publish_with_headers(subject, headers, parcel.payload.clone()).await;
+        ack.map_err(judge)?.await.map_err(judge)?;
+        Ok(())
+    }
+
+    fn judge(&self, error: &PublishError) -> Failure {
+        let place = &self.door.shown;
+        let (class, code) = match error.kind() {
+            PublishErrorKind::StreamNotFound => {
+                self.made.store(false, Ordering::SeqCst);
+                (Class::NotFound, "nats_no_stream")
+            }
+            PublishErrorKind::TimedOut => (Class::Timeout, "timeout"),
+            PublishErrorKind::BrokenPipe => (Class::Network, "connection_lost"),
+            PublishErrorKind::MaxAckPending => (Class::Throttled, "nats_busy"),
+            PublishErrorKind::MaxPayloadExceeded => (Class::Permanent, "payload_too_large"),
+            _ => (Class::Server, "nats_refused"),
+        };
+        failure(class, code, format!("{place} did not take the message: {error}."))
+    }
+}
+
+#[async_trait]
+impl Publisher for NatsPublisher {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn publish(&self, parcel: &Parcel) -> Result<(), Failure> {
+        if let Some(failure) = too_large(parcel.payload.len(), self.options.payload_bytes_max) {
+            return Err(failure);
+        }
+        let subject = naming::name(&self.options.subject_prefix, &parcel.stream, &parcel.kind);
+        if subject.len() > SUBJECT_BYTES_MAX {
+            let message = format!("The subject would have {} bytes.", subject.len());
+            return Err(failure(Class::Permanent, "nats_subject_too_long", message));
+        }
+        let (_, client) = self.link.get(|| self.door.connect()).await?;
+        // The client would keep the message and send it when the server is back, though we had
+        // long said that it failed.
+        if client.connection_state() != State::Connected {
+            let message = format!("There is no connection to {}.", self.door.shown);
+            return Err(failure(Class::Network, "connection_lost", message));
+        }
+        let what = format!("{} did not store the message", self.door.shown);
+        within(self.options.ack_ms_max, &what, self.send(client, subject, parcel)).await
+    }
+}

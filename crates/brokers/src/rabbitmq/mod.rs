@@ -1,0 +1,81 @@
+//! RabbitMQ.
+
+mod consumer;
+mod publisher;
+
+use lapin::uri::AMQPUri;
+use lapin::{Connection, ConnectionProperties, Error, ErrorKind};
+use serde::Deserialize;
+use windrow_domain::attempt::{Class, Failure};
+use windrow_engine::deliver::{BadOption, Secret, shown};
+
+pub use consumer::{Binding, ConsumerOptions, RabbitConsumer};
+pub use publisher::{PublisherOptions, RabbitPublisher};
+
+use crate::link::{failure, within};
+
+/// Longest wait that an option can ask for.
+const WAIT_MS_MAX: u64 = 10 * 60 * 1000;
+
+/// Where a RabbitMQ server is.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Server {
+    /// `amqp://[account:password@]host[:port][/vhost]`, `amqps://` with TLS.
+    pub url: Secret,
+    /// Longest wait for a connection, TLS and login included.
+    pub connect_ms_max: u64,
+    /// A server that says nothing for two of these is gone.
+    pub heartbeat_secs: u16,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            url: Secret::from("amqp://127.0.0.1:5672"),
+            connect_ms_max: 10_000,
+            heartbeat_secs: 20,
+        }
+    }
+}
+
+/// What is needed to connect, read once.
+struct Door {
+    name: String,
+    uri: AMQPUri,
+    connect_ms_max: u64,
+    /// The address without the account.
+    shown: String,
+}
+
+impl Door {
+    fn new(name: &str, server: &Server) -> Result<Self, BadOption> {
+        BadOption::unless_within("connect_ms_max", server.connect_ms_max, WAIT_MS_MAX)?;
+        let url = server.url.read("url")?;
+        let bad = |_| BadOption::new("url", "is no address of a RabbitMQ server");
+        let mut uri: AMQPUri = url.parse().map_err(bad)?;
+        uri.query.heartbeat = Some(server.heartbeat_secs);
+        let connect_ms_max = server.connect_ms_max;
+        Ok(Self { name: name.to_owned(), uri, connect_ms_max, shown: shown(&url) })
+    }
+
+    async fn connect(&self) -> Result<Connection, Failure> {
+        let properties = ConnectionProperties::default()
+            .with_connection_name(format!("windrow {}", self.name).into());
+        let what = format!("There was no connection to {}", self.shown);
+        within(self.connect_ms_max, &what, async {
+            let connected = Connection::connect_uri(self.uri.clone(), properties).await;
+            connected.map_err(|error| self.judge(&error))
+        })
+        .await
+    }
+
+    fn judge(&self, error: &Error) -> Failure {
+        let (class, code) = match error.kind() {
+            ErrorKind::ProtocolError(_) => (Class::Server, "rabbitmq_refused"),
+            ErrorKind::AuthProviderError(_) => (Class::Server, "rabbitmq_auth"),
+            _ => (Class::Network, "connection_lost"),
+        };
+        failure(class, code, format!("Trouble with {}: {error}.", self.shown))
+    }
+}

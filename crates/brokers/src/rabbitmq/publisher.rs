@@ -1,0 +1,200 @@
+//! Publishing to RabbitMQ: done when the broker confirmed it and at least one queue has it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions};
+use lapin::types::{AMQPValue, FieldTable, ShortString};
+use lapin::{BasicProperties, Channel, Confirmation, Connection, ExchangeKind};
+use serde::Deserialize;
+use windrow_domain::attempt::{Class, Failure};
+use windrow_engine::deliver::{BadOption, Parcel, Publisher};
+
+use super::{Door, Server, WAIT_MS_MAX};
+use crate::link::{Link, failure, too_large, within};
+use crate::{naming, wire};
+
+/// Kept on disk.
+const PERSISTENT: u8 = 2;
+
+/// Where to publish, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PublisherOptions {
+    /// The server.
+    pub server: Server,
+    /// The exchange.
+    pub exchange: String,
+    /// Makes that exchange, durable and by topic, if it is not there.
+    pub declare: bool,
+    /// What routing keys begin with: `<prefix>.<stream>.<kind>`.
+    pub routing_prefix: String,
+    /// Longest wait until the broker confirmed the message.
+    pub confirm_ms_max: u64,
+    /// Longest message that is sent.
+    pub payload_bytes_max: u64,
+}
+
+impl Default for PublisherOptions {
+    fn default() -> Self {
+        Self {
+            server: Server::default(),
+            exchange: "windrow".to_owned(),
+            declare: false,
+            routing_prefix: "windrow".to_owned(),
+            confirm_ms_max: 10_000,
+            payload_bytes_max: 4 << 20,
+        }
+    }
+}
+
+/// A connection and its channel, which end together.
+#[derive(Clone)]
+struct Line {
+    _connection: Arc<Connection>,
+    channel: Channel,
+}
+
+/// Publishes to RabbitMQ.
+pub struct RabbitPublisher {
+    name: String,
+    options: PublisherOptions,
+    door: Door,
+    link: Link<Line>,
+}
+
+impl fmt::Debug for RabbitPublisher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("RabbitPublisher");
+        shown.field("name", &self.name).field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl RabbitPublisher {
+    /// Reads the options. The connection is made with the first message.
+    pub fn new(name: impl Into<String>, options: PublisherOptions) -> Result<Self, BadOption> {
+        let name = name.into();
+        naming::judge_prefix("routing_prefix", &options.routing_prefix)?;
+        BadOption::unless_within("confirm_ms_max", options.confirm_ms_max, WAIT_MS_MAX)?;
+        short("exchange", &options.exchange)?;
+        if options.declare && options.exchange.is_empty() {
+            return Err(BadOption::new("exchange", "is empty, and that one cannot be made"));
+        }
+        let door = Door::new(&name, &options.server)?;
+        Ok(Self { name, options, door, link: Link::new() })
+    }
+
+    async fn open(&self) -> Result<Line, Failure> {
+        let connection = self.door.connect().await?;
+        let judge = |error: lapin::Error| self.door.judge(&error);
+        let what = format!("There was no channel to {}", self.door.shown);
+        let channel = within(self.options.server.connect_ms_max, &what, async {
+            let channel = connection.create_channel().await.map_err(judge)?;
+            channel.confirm_select(ConfirmSelectOptions::default()).await.map_err(judge)?;
+            if self.options.declare {
+                let options =
+                    ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
+                let exchange = self.options.exchange.as_str().into();
+                let declared = channel
+                    .exchange_declare(exchange, ExchangeKind::Topic, options, FieldTable::default())
+                    .await;
+                declared.map_err(judge)?;
+            }
+            Ok(channel)
+        })
+        .await?;
+        Ok(Line { _connection: Arc::new(connection), channel })
+    }
+
+    async fn send(&self, channel: &Channel, key: ShortString, p: &Parcel) -> Result<(), Failure> {
+        let judge = |error: lapin::Error| self.door.judge(&error);
+        let exchange = self.options.exchange.as_str().into();
+        // Without `mandatory` a message that no queue wants would be confirmed and gone.
+        let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+        let sent = channel.basic_publish(exchange, key, options, &p.payload, properties(p)).await;
+        match sent.map_err(judge)?.await.map_err(judge)? {
+            Confirmation::Ack(None) => Ok(()),
+            Confirmation::Ack(Some(returned)) | Confirmation::Nack(Some(returned)) => {
+                let message = format!(
+                    "No queue takes the message from the exchange {:?}: {}.",
+                    self.options.exchange, returned.reply_text
+                );
+                Err(failure(Class::NotFound, "rabbitmq_unroutable", message))
+            }
+            Confirmation::Nack(None) => {
+                let message = format!("{} could not store the message.", self.door.shown);
+                Err(failure(Class::Server, "rabbitmq_nack", message))
+            }
+            Confirmation::NotRequested => {
+                let message = "The channel does not confirm messages.";
+                Err(failure(Class::Server, "rabbitmq_unconfirmed", message))
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Publisher for RabbitPublisher {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn publish(&self, parcel: &Parcel) -> Result<(), Failure> {
+        if let Some(failure) = too_large(parcel.payload.len(), self.options.payload_bytes_max) {
+            return Err(failure);
+        }
+        let key = naming::name(&self.options.routing_prefix, &parcel.stream, &parcel.kind);
+        let key = ShortString::try_new(key).map_err(|_| {
+            let message = "The routing key would have more than 255 bytes.";
+            failure(Class::Permanent, "rabbitmq_key_too_long", message)
+        })?;
+        let (number, line) = self.link.get(|| self.open()).await?;
+        let what = format!("{} did not confirm the message", self.door.shown);
+        let send = self.send(&line.channel, key, parcel);
+        let sent = within(self.options.confirm_ms_max, &what, send).await;
+        // After a refusal the channel is closed; after silence nobody knows.
+        if sent.is_err() && !line.channel.status().connected()
+            || matches!(&sent, Err(failure) if !failure.class.is_answered())
+        {
+            self.link.fail(number).await;
+        }
+        sent
+    }
+}
+
+fn properties(parcel: &Parcel) -> BasicProperties {
+    let mut headers = FieldTable::default();
+    for (name, value) in wire::headers(parcel) {
+        // A name that no header can have is left out; the message is worth more.
+        if let Ok(name) = ShortString::try_new(name) {
+            headers.insert(name, AMQPValue::LongString(value.into()));
+        }
+    }
+    let mut properties =
+        BasicProperties::default().with_delivery_mode(PERSISTENT).with_headers(headers);
+    if let Ok(seconds) = u64::try_from(parcel.sent_at.as_second()) {
+        properties = properties.with_timestamp(seconds);
+    }
+    // The id is among the headers too, should it be too long for its own place.
+    if let Ok(id) = ShortString::try_new(parcel.id.as_str()) {
+        properties = properties.with_message_id(id);
+    }
+    if let Ok(kind) = ShortString::try_new(parcel.kind.as_str()) {
+        properties = properties.with_type(kind);
+    }
+    let content_type =
+        parcel.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    match content_type.map(|(_, value)| ShortString::try_new(value.as_str())) {
+        Some(Ok(content_type)) => properties.with_content_type(content_type),
+        _ => properties,
+    }
+}
+
+/// A text that AMQP has room for.
+pub(super) fn short(name: &'static str, text: &str) -> Result<(), BadOption> {
+    match ShortString::try_new(text) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(BadOption::new(name, "has more than 255 bytes")),
+    }
+}
