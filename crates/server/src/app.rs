@@ -18,6 +18,7 @@ use windrow_store::Store;
 use crate::auth::Guard;
 use crate::describe::{self, page};
 use crate::error::Error;
+use crate::messages::{self, Messages};
 use crate::metrics::{self, Metrics};
 use crate::options::Options;
 use crate::places::AllPlaces;
@@ -83,6 +84,7 @@ pub struct Inner {
     pub(crate) guard: Guard,
     pub(crate) models: openai::Models,
     pub(crate) places: AllPlaces,
+    pub(crate) messages: Option<Messages>,
 }
 
 impl std::ops::Deref for App {
@@ -94,14 +96,24 @@ impl std::ops::Deref for App {
 }
 
 impl App {
-    /// Puts the parts together.
+    /// Puts the parts together, without messages.
     pub fn new(parts: Parts) -> Self {
+        Self::build(parts, None)
+    }
+
+    /// The same, with messages.
+    pub fn with_messages(parts: Parts, messages: Messages) -> Self {
+        Self::build(parts, Some(messages))
+    }
+
+    fn build(parts: Parts, messages: Option<Messages>) -> Self {
         let Parts { store, storage, routes, engine, executor, work, .. } = parts;
         let Parts { ingest, options, clock, metrics, .. } = parts;
         Self(Arc::new(Inner {
             guard: Guard::new(&options),
             models: openai::Models::default(),
             places: AllPlaces::new(&options),
+            messages,
             store,
             storage,
             routes,
@@ -138,7 +150,7 @@ impl App {
 /// The routes that the description has.
 fn routes(options: &Options) -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(describe::outline())
-        .nest("/v1", openai::routes(options))
+        .nest("/v1", openai::routes(options).merge(messages::routes(options)))
         .nest("/api", rest::routes(options))
         .routes(routes!(ops::healthz))
         .routes(routes!(ops::readyz))

@@ -16,6 +16,7 @@ mod extract;
 mod fit;
 mod form;
 mod intake;
+mod messages;
 pub mod metrics;
 mod openai;
 mod ops;
@@ -33,5 +34,6 @@ mod trace;
 mod wire;
 
 pub use app::{App, Inner, Parts, Routes, Unserved, openapi};
+pub use messages::Messages;
 pub use metrics::Metrics;
 pub use options::Options;

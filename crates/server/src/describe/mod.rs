@@ -63,6 +63,10 @@ pub(crate) fn outline() -> OpenApi {
             tag("Batches", "A file that is run."),
             tag("Jobs", "A file that is run, as Windrow's own API has it."),
             tag("Items", "The lines of jobs, and what came of them."),
+            tag("Objects", "Things with state, and calls of their methods that happen once."),
+            tag("Messages", "What goes out, what comes in, and what was given up on."),
+            tag("Events", "What happened, in the order in which it did."),
+            tag("Instances", "Who runs messages."),
             tag("Keys", "Who may ask."),
             tag("Operations", "For those who run the server. No key is asked for."),
         ]))

@@ -30,6 +30,7 @@ use windrow_store::batch::Batch;
 use crate::app::App;
 use crate::describe::refusals::Broken;
 use crate::error::{Error, Result};
+use crate::messages::gauges::MessageGauges;
 
 pub use executor::Counted;
 use pending::Pending;
@@ -105,6 +106,7 @@ struct Numbers {
     http: Family<Answered, Counter>,
     http_seconds: Histogram,
     gauges: GaugeSet,
+    messages: MessageGauges,
 }
 
 /// Numbers that are read when somebody asks.
@@ -149,6 +151,7 @@ impl Metrics {
             http: Family::default(),
             http_seconds: seconds(),
             gauges: GaugeSet::default(),
+            messages: MessageGauges::default(),
         };
         numbers.register();
         Self(Arc::new(numbers))
@@ -227,6 +230,7 @@ impl Numbers {
             self.http.clone(),
         );
         self.gauges.register(registry);
+        self.messages.register(registry);
     }
 }
 
@@ -291,6 +295,7 @@ pub(crate) async fn metrics(State(app): State<App>) -> Result<impl IntoResponse>
     let numbers = &app.metrics.0;
     let pending = numbers.pending.count(&*app.store).await;
     numbers.gauges.read(&app, pending, |target| app.metrics.named(target));
+    numbers.messages.read(&app).await;
     let mut text = String::new();
     encode(&mut text, &numbers.registry).map_err(Error::internal)?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -1,0 +1,370 @@
+//! `/v1/calls`: how a call stands, lists of them, and how they are doing on the whole.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::{IntoParams, ToSchema};
+use windrow_domain::{CallState, CrashPolicy, InstanceId, Owner, RequestId};
+use windrow_store::Kind;
+use windrow_store::call::{Call, CallKey, CallStats, CallsQuery, StatsQuery};
+
+use super::body::shown;
+use super::objects::WAIT_MS_MAX;
+use super::words::{self, Gathered, Listed, number};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::describe::refusals::Missing;
+use crate::error::{Error, Result};
+use crate::extract::{Path, Query};
+
+/// How far back statistics look unless told: an hour.
+pub(super) const WINDOW_MS: u64 = 3_600_000;
+/// Farthest back: thirty days.
+const WINDOW_MS_MAX: u64 = 30 * 24 * WINDOW_MS;
+/// From when on a call without an answer is old, or stuck, unless told.
+pub(super) const OLD_MS: u64 = 60_000;
+
+/// A call.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Call)]
+pub(crate) struct CallObject {
+    #[schema(value_type = String)]
+    request_id: RequestId,
+    #[schema(value_type = String)]
+    owner: Owner,
+    object_type: String,
+    object_id: String,
+    method: String,
+    #[schema(value_type = CallWord)]
+    state: CallState,
+    #[schema(value_type = CrashWord)]
+    crash_policy: CrashPolicy,
+    /// The reply, when it is JSON. Lists leave replies out.
+    #[schema(value_type = Option<serde_json::Value>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reply: Option<Box<RawValue>>,
+    /// The reply, when it is not JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reply_base64: Option<String>,
+    /// Why it failed.
+    #[schema(required)]
+    error: Option<String>,
+    /// How often the question was repeated.
+    retry_count: u32,
+    /// The instance that began with it last.
+    #[schema(value_type = Option<String>, format = "uuid", required)]
+    instance: Option<InstanceId>,
+    #[schema(required)]
+    caller_object: Option<String>,
+    #[schema(required)]
+    caller_client: Option<String>,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: Timestamp,
+    /// When it had its answer.
+    #[schema(value_type = Option<String>, format = DateTime, required)]
+    processed_at: Option<Timestamp>,
+    /// How long the answer is kept; null for ever.
+    #[schema(value_type = Option<String>, format = DateTime, required)]
+    expires_at: Option<Timestamp>,
+    archived: bool,
+}
+
+/// Where a call is.
+#[derive(ToSchema)]
+#[schema(as = CallState, rename_all = "snake_case")]
+#[expect(dead_code, reason = "the domain's own goes out; here it is only described")]
+enum CallWord {
+    /// Waits for its turn.
+    Pending,
+    /// Somebody began with it.
+    Processing,
+    /// Has its reply.
+    Completed,
+    /// Has its error.
+    Failed,
+    /// Had an answer, which is no longer kept.
+    Expired,
+}
+
+/// What becomes of a call whose instance died while it ran.
+#[derive(ToSchema)]
+#[schema(as = CrashPolicy, rename_all = "snake_case")]
+#[expect(dead_code, reason = "the domain's own goes out; here it is only described")]
+enum CrashWord {
+    /// It runs again.
+    Retry,
+    /// It has failed.
+    Fail,
+}
+
+impl From<Call> for CallObject {
+    fn from(call: Call) -> Self {
+        let (reply, reply_base64) = shown(call.reply.as_deref().unwrap_or_default());
+        Self {
+            request_id: call.key.request_id,
+            owner: call.key.owner,
+            object_type: call.object_type,
+            object_id: call.object_id,
+            method: call.method,
+            state: call.state,
+            crash_policy: call.policy,
+            reply,
+            reply_base64,
+            error: call.error,
+            retry_count: call.retry_count,
+            instance: call.instance,
+            caller_object: call.caller_object,
+            caller_client: call.caller_client,
+            created_at: call.created_at,
+            updated_at: call.updated_at,
+            processed_at: call.processed_at,
+            expires_at: call.expires_at,
+            archived: call.is_archived,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub(crate) struct WaitQuery {
+    /// How long to wait for the answer, in milliseconds.
+    #[param(maximum = 60000, default = 0)]
+    wait_ms: Option<u64>,
+}
+
+/// Retrieves a call
+///
+/// With its answer, if it has one by then.
+#[utoipa::path(
+    get, path = "/calls/{request_id}", operation_id = "retrieveCall", tag = "Objects",
+    security(("key" = [])), params(("request_id" = String, Path), WaitQuery),
+    responses((status = 200, description = "The call.", body = CallObject), Missing))]
+pub(crate) async fn retrieve(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<WaitQuery>,
+) -> Result<axum::Json<CallObject>> {
+    let wait_ms = number("waitMs", query.wait_ms, 0, WAIT_MS_MAX)?;
+    let request_id = RequestId::new(id.clone()).map_err(|_| Error::missing("call", &id))?;
+    let key = CallKey { owner: caller.owner.clone(), request_id };
+    let (messages, longest) = (app.messages()?, Duration::from_millis(wait_ms));
+    let missing = |error: windrow_store::Error| match error.kind {
+        Kind::Missing => Error::missing("call", &id),
+        _ => words::told(error),
+    };
+    if !longest.is_zero() {
+        messages.wait(&app, &key, longest).await.map_err(missing)?;
+    }
+    let call = messages.plane().call(&key).await.map_err(missing)?;
+    Ok(axum::Json(call.into()))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ListQuery {
+    /// Only of this object, as `type/id`.
+    #[param(
+        max_length = 256,
+        pattern = "^([^/\\u0000-\\u001f\\u007f-\\u009f]+/[^\\u0000-\\u001f\\u007f-\\u009f]+)?$"
+    )]
+    object: Option<String>,
+    /// Only in one of these states: separated by commas.
+    #[param(value_type = Option<Vec<CallWord>>, inline, style = Form, explode = false)]
+    state: Option<String>,
+    /// Only those that this instance began with last.
+    #[param(format = "uuid")]
+    instance: Option<String>,
+    /// Only those that began so many milliseconds ago and have no answer yet.
+    #[param(maximum = 9223372036854775807_u64)]
+    stuck_ms: Option<u64>,
+    /// Whose: `me`, or for admins an owner, or `all`.
+    #[param(max_length = 256, default = "me", pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
+    owner: Option<String>,
+    /// The `next_cursor` of the page before, which asked for the same.
+    #[param(max_length = 1024, pattern = "^[A-Za-z0-9._-]*$")]
+    after: Option<String>,
+    /// How many at most.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<u32>,
+}
+
+/// Lists calls
+///
+/// The newest first, without their replies, and without those in the archive.
+#[utoipa::path(
+    get, path = "/calls", operation_id = "listCalls", tag = "Objects", security(("key" = [])),
+    params(ListQuery),
+    responses((status = 200, description = "A page.", body = Listed<CallObject>), Missing))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<ListQuery>,
+) -> Result<axum::Json<Listed<CallObject>>> {
+    let scope = words::scope(&caller, query.owner.as_deref())?;
+    let asked = CallsQuery {
+        object: words::some(query.object).map(object).transpose()?,
+        states: states(query.state.as_deref())?,
+        instance: query.instance.as_deref().map(instance).transpose()?,
+        stuck_ms: query
+            .stuck_ms
+            .map(|ms| number("stuckMs", Some(ms), 0, words::NUMBER_MAX))
+            .transpose()?,
+        after: None,
+        limit: 0,
+    };
+    let plane = app.messages()?.plane();
+    let mut gathered = Gathered::new(query.limit, query.after)?;
+    while let Some((after, limit)) = gathered.next() {
+        let mut page = plane.calls(&scope, CallsQuery { after, limit, ..asked.clone() }).await;
+        // Of a list nobody reads all replies; each may be large.
+        page.iter_mut().flat_map(|page| &mut page.rows).for_each(|call| call.reply = None);
+        gathered.add(page, |call: &Call| call.args.len())?;
+    }
+    Ok(gathered.listed())
+}
+
+fn object(name: String) -> Result<(String, String)> {
+    let bad = || Error::invalid("object", "`object` must be a type, a slash and an id.");
+    let (object_type, id) = name.split_once('/').ok_or_else(bad)?;
+    windrow_domain::call::object_stream(object_type, id).map_err(|_| bad())?;
+    Ok((object_type.to_owned(), id.to_owned()))
+}
+
+fn states(words: Option<&str>) -> Result<Vec<CallState>> {
+    let words = words.unwrap_or_default().split(',').map(str::trim).filter(|word| !word.is_empty());
+    let states = words.map(|word| word.to_ascii_lowercase().parse());
+    states.collect::<Result<_, String>>().map_err(|_| {
+        let known = CallState::ALL.map(CallState::as_str).join(", ");
+        Error::invalid("state", format!("The states of calls are {known}."))
+    })
+}
+
+fn instance(id: &str) -> Result<InstanceId> {
+    id.parse().map_err(|_| Error::invalid("instance", "`instance` is no id of an instance."))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Window {
+    /// How far back, in milliseconds.
+    #[param(minimum = 1, maximum = 2592000000_u64, default = 3600000)]
+    window_ms: Option<u64>,
+    /// From when on a call without an answer is old, or stuck, in milliseconds.
+    #[param(maximum = 2592000000_u64, default = 60000)]
+    old_ms: Option<u64>,
+    /// Whose: `me`, or for admins an owner, or `all`.
+    #[param(max_length = 256, default = "me", pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
+    owner: Option<String>,
+}
+
+/// How calls are doing.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = CallStats)]
+pub(crate) struct Stats {
+    /// Calls of the window by state; pending and processing ones of any time.
+    #[schema(inline)]
+    by_state: Vec<ByState>,
+    /// Age of the oldest that is pending, in milliseconds.
+    #[schema(required)]
+    pending_age_ms: Option<u64>,
+    /// Pending ones that are old.
+    pending_old: u64,
+    /// Those that somebody began with long ago.
+    stuck: u64,
+    /// Milliseconds from question to answer, of those answered within the window: half took no longer.
+    #[schema(required)]
+    p50_ms: Option<f64>,
+    /// 95 of 100 took no longer.
+    #[schema(required)]
+    p95_ms: Option<f64>,
+    /// 99 of 100 took no longer.
+    #[schema(required)]
+    p99_ms: Option<f64>,
+    /// Share of those answered within the window that failed.
+    #[schema(required)]
+    failure_rate: Option<f64>,
+    /// By method, the most repeated first.
+    #[schema(inline)]
+    retries: Vec<Retries>,
+    /// Calls that are kept.
+    rows: u64,
+    /// Calls in the archive.
+    archived_rows: u64,
+    /// What both take on disk, as far as the database says.
+    bytes: u64,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct ByState {
+    #[schema(value_type = CallWord)]
+    state: CallState,
+    calls: u64,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct Retries {
+    object_type: String,
+    method: String,
+    calls: u64,
+    /// Repeats for each call, on average.
+    retries_mean: f64,
+}
+
+/// How calls are doing
+///
+/// Counts, ages, times to the answer, failures and repeats.
+#[utoipa::path(
+    get, path = "/calls/stats", operation_id = "callStats", tag = "Objects", security(("key" = [])),
+    params(Window),
+    responses((status = 200, description = "The numbers.", body = Stats), Missing))]
+pub(crate) async fn stats(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<Window>,
+) -> Result<axum::Json<Stats>> {
+    let scope = words::scope(&caller, query.owner.as_deref())?;
+    if query.window_ms == Some(0) {
+        return Err(Error::invalid("windowMs", "`windowMs` must be at least 1."));
+    }
+    let asked = StatsQuery {
+        window_ms: number("windowMs", query.window_ms, WINDOW_MS, WINDOW_MS_MAX)?,
+        old_ms: number("oldMs", query.old_ms, OLD_MS, WINDOW_MS_MAX)?,
+    };
+    let stats = app.messages()?.plane().call_stats(&scope, asked).await.map_err(words::told)?;
+    Ok(axum::Json(stats.into()))
+}
+
+impl From<CallStats> for Stats {
+    fn from(stats: CallStats) -> Self {
+        let by_state = stats.by_state.into_iter().map(|(state, calls)| ByState { state, calls });
+        let retries = stats.retries.into_iter().map(|of| Retries {
+            object_type: of.object_type,
+            method: of.method,
+            calls: of.calls,
+            retries_mean: of.retries_mean,
+        });
+        Self {
+            by_state: by_state.collect(),
+            pending_age_ms: stats.pending_age_ms,
+            pending_old: stats.pending_old,
+            stuck: stats.stuck,
+            p50_ms: stats.p50_ms,
+            p95_ms: stats.p95_ms,
+            p99_ms: stats.p99_ms,
+            failure_rate: stats.failure_rate,
+            retries: retries.collect(),
+            rows: stats.rows,
+            archived_rows: stats.archived_rows,
+            bytes: stats.bytes,
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! `GET /v1/streams/{stream}/events?follow`: events as they happen, as server-sent events.
+//!
+//! Holds throughout: every event of the stream is told once and in order; a stream is looked at twice
+//! a second at most, however many follow it; who follows is let go with the client, with the server,
+//! or with the key it was asked for with: within `key_ms_max` and a look after its revocation.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::stream;
+use utoipa::ToSchema;
+use windrow_domain::Stream;
+
+use super::looks::Key;
+use super::streams::{self, EventObject};
+use super::words::NUMBER_MAX;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::{Error, Result};
+use crate::places::Place;
+
+/// How often a stream is looked at that nobody here appends to.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How often a silent answer says that it lives.
+const ALIVE_EVERY: Duration = Duration::from_secs(15);
+/// Events that are read at once.
+const EVENTS_MAX: u32 = 100;
+const LAST_EVENT_ID: &str = "last-event-id";
+
+/// An event, as the lines of the answer have it.
+#[derive(ToSchema)]
+#[schema(as = FollowedEvent)]
+#[expect(dead_code, reason = "only described: events are written as text")]
+pub(crate) struct Followed {
+    /// The version.
+    #[schema(pattern = "^[1-9][0-9]*$")]
+    id: String,
+    /// The event as JSON.
+    #[schema(content_media_type = "application/json")]
+    data: String,
+}
+
+/// One who follows.
+struct Follower {
+    app: App,
+    caller: Caller,
+    key: Key,
+    /// The version that is told next, once those that were read are told.
+    next: u64,
+    read: VecDeque<EventObject>,
+    _place: Place,
+}
+
+/// The version to begin with: behind the last one that is known, else as the query says.
+pub(super) fn first(headers: &HeaderMap, from: u64) -> Result<u64> {
+    let Some(last) = headers.get(LAST_EVENT_ID) else { return Ok(from) };
+    let last = last.to_str().ok().map(str::trim);
+    match last.map(str::parse::<u64>) {
+        // A client that has heard of none may say so.
+        _ if last == Some("") => Ok(from),
+        Some(Ok(last)) if last < NUMBER_MAX => Ok(last + 1),
+        _ => Err(Error::invalid("Last-Event-ID", "It must be the version of an event.")),
+    }
+}
+
+pub(super) fn follow(app: App, caller: Caller, stream: Stream, first: u64) -> Result<Response> {
+    app.messages()?;
+    let place = app.places.listeners.take(&caller.owner)?;
+    let key = (caller.owner.clone(), stream);
+    let read = VecDeque::new();
+    let follower = Follower { app, caller, key, next: first, read, _place: place };
+    let events = stream::unfold(follower, |mut follower| async move {
+        let event = follower.next().await?;
+        Some((Ok::<_, Infallible>(event), follower))
+    });
+    let mut response =
+        Sse::new(events).keep_alive(KeepAlive::new().interval(ALIVE_EVERY)).into_response();
+    // Proxies that gather answers would hold events back.
+    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+impl Follower {
+    /// The next thing to tell; none at the end.
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.read.pop_front() {
+                return Some(told(&event));
+            }
+            if !self.caller.is_let_in(&self.app).await {
+                return None;
+            }
+            // The database may be back in a moment; the client hears that the answer lives.
+            if let Err(error) = self.look().await {
+                tracing::warn!(stream = %self.key.1, error = error.message, "not looked at");
+            }
+            if self.read.is_empty() {
+                self.wait().await?;
+            }
+        }
+    }
+
+    /// Reads what there is, when there is something.
+    async fn look(&mut self) -> Result<()> {
+        let messages = self.app.messages()?;
+        let version =
+            messages.looks.version(&**messages.plane(), &self.app.clock, &self.key).await?;
+        if version < self.next {
+            return Ok(());
+        }
+        let (owner, stream) = &self.key;
+        let events = streams::page(&self.app, owner, stream, self.next, EVENTS_MAX).await?;
+        if let Some(last) = events.last() {
+            self.next = last.version + 1;
+        }
+        self.read = events.into_iter().map(EventObject::from).collect();
+        Ok(())
+    }
+
+    /// Waits for a moment, or until something is appended here; none when the server stops.
+    async fn wait(&self) -> Option<()> {
+        let messages = self.app.messages().ok()?;
+        tokio::select! {
+            () = self.app.clock.sleep(LOOK_EVERY) => Some(()),
+            () = messages.looks.reached(&self.key, self.next) => Some(()),
+            () = self.app.rest.stopping() => None,
+        }
+    }
+}
+
+/// One line of data for each: breaks in JSON are only between its pieces, never within texts.
+fn told(event: &EventObject) -> Event {
+    let json = serde_json::to_string(event).expect("an event is plain values");
+    Event::default().id(event.version.to_string()).data(json.replace(['\n', '\r'], " "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_comes_again_goes_on_behind_the_last_event_it_had() {
+        let with = |id: &'static str| {
+            let headers = [(LAST_EVENT_ID.parse().unwrap(), HeaderValue::from_static(id))];
+            first(&headers.into_iter().collect(), 3)
+        };
+        assert_eq!(first(&HeaderMap::new(), 3).unwrap(), 3);
+        assert_eq!((with("7").unwrap(), with("").unwrap(), with("0").unwrap()), (8, 3, 1));
+        for bad in ["-1", "x", "9223372036854775807", "18446744073709551616"] {
+            assert!(with(bad).is_err(), "{bad}");
+        }
+    }
+}

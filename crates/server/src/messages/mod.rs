@@ -1,0 +1,67 @@
+//! The API of messages: calls of objects, the inbox, the outbox, events, and what was given up on.
+//!
+//! Fields are snake_case, times RFC 3339, lists go by opaque cursors. Names in paths may hold slashes:
+//! those of streams as they are, all others as `%2F`.
+
+mod body;
+mod calls;
+mod dead;
+mod follow;
+pub(crate) mod gauges;
+mod looks;
+mod members;
+mod objects;
+mod plane;
+mod send;
+mod streams;
+mod tail;
+mod words;
+
+use axum::extract::DefaultBodyLimit;
+use utoipa::openapi::{Components, OpenApiBuilder};
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
+use utoipa_axum::routes;
+use windrow_domain::message::PAYLOAD_BYTES_MAX;
+
+pub use plane::Messages;
+
+use crate::app::App;
+use crate::options::Options;
+
+/// Largest body with messages or events: one of the largest payloads as Base64 fits with others.
+const BODY_BYTES_MAX: usize = 4 << 20;
+
+/// Everything of `/v1` that is about messages.
+pub(crate) fn routes(options: &Options) -> OpenApiRouter<App> {
+    let calls = whatever_follows("/objects/{*names}", routes!(objects::call))
+        .layer(DefaultBodyLimit::max(PAYLOAD_BYTES_MAX));
+    let payloads = OpenApiRouter::default()
+        .routes(routes!(send::messages, send::list))
+        .routes(routes!(send::inbox))
+        .merge(whatever_follows("/streams/{*names}", routes!(streams::read, streams::append)))
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX));
+    OpenApiRouter::default()
+        .routes(routes!(calls::list))
+        .routes(routes!(calls::stats))
+        .routes(routes!(calls::retrieve))
+        .routes(routes!(streams::feed))
+        .routes(routes!(dead::list))
+        .routes(routes!(dead::replay))
+        .routes(routes!(dead::discard))
+        .routes(routes!(dead::replay_one))
+        .routes(routes!(dead::discard_one))
+        .routes(routes!(members::instances))
+        .routes(routes!(members::partitions))
+        .layer(DefaultBodyLimit::max(options.body_bytes_max))
+        .merge(calls)
+        .merge(payloads)
+}
+
+/// Calls that are described by what their names mean, and that read the names themselves.
+fn whatever_follows(path: &str, routes: UtoipaMethodRouter<App>) -> OpenApiRouter<App> {
+    let (schemas, paths, methods) = routes;
+    let mut components = Components::new();
+    components.schemas.extend(schemas);
+    let described = OpenApiBuilder::new().paths(paths).components(Some(components)).build();
+    OpenApiRouter::with_openapi(described).route(path, methods)
+}

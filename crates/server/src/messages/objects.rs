@@ -1,0 +1,340 @@
+//! `POST /v1/objects/{type}/{id}/{method}`: asks an object once, however often the question comes.
+//!
+//! Holds throughout: the answer to a repeat is the first one's; whoever stops waiting is told where to
+//! ask, and the call goes on without them.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
+use utoipa::IntoParams;
+use uuid::Uuid;
+use windrow_domain::{CallState, CrashPolicy, RequestId};
+use windrow_engine::messages::{ClientError, Outcome};
+use windrow_store::Kind;
+use windrow_store::call::{CALLER_BYTES_MAX, Call, CallKey, NewCall};
+
+use super::body::{Raw, as_json, check_json, is_json};
+use super::calls::CallObject;
+use super::plane::refused;
+use super::tail::{Tail, encode};
+use super::words::number;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::describe::Binary;
+use crate::describe::refusals::{Missing, TooLarge, TooSlow};
+use crate::error::{Error, Result};
+use crate::openai::batches::idempotency_key;
+
+/// How long an answer is waited for unless the caller says.
+const WAIT_MS: u64 = 10_000;
+/// Longest wait for an answer.
+pub(super) const WAIT_MS_MAX: u64 = 60_000;
+/// Longest time that an answer is kept when the caller says how long: ten years.
+const EXPIRES_SECS_MAX: u64 = 10 * 366 * 24 * 3600;
+/// When to ask again for an answer that is not there yet.
+const AGAIN_SECS: u64 = 1;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("windrow-request-id");
+const RETRY_COUNT: HeaderName = HeaderName::from_static("windrow-retry-count");
+const CRASH_POLICY: &str = "windrow-crash-policy";
+const CALLER_OBJECT: &str = "windrow-caller-object";
+const EXPIRES_IN: &str = "windrow-expires-in";
+const PREFER: &str = "prefer";
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub(crate) struct CallQuery {
+    /// How long to wait for the answer, in milliseconds.
+    #[param(maximum = 60000, default = 10000)]
+    wait_ms: Option<u64>,
+}
+
+/// Calls a method
+///
+/// Of one object, which runs its calls one after another. The body is the arguments, as the object
+/// takes them. With an `Idempotency-Key` the call can be repeated and happens once; the answer to a
+/// repeat is the first one's. Without one a key is made, and told in `Windrow-Request-Id`. An answer
+/// that takes longer than is waited for can be asked for at `/v1/calls/{request_id}`.
+#[utoipa::path(
+    post, path = "/objects/{type}/{id}/{method}", operation_id = "callObject", tag = "Objects",
+    security(("key" = [])),
+    params(
+        ("type" = String, Path, min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._-]+$"),
+        ("id" = String, Path, min_length = 1, max_length = 127, pattern = "^[ -~]+$"),
+        ("method" = String, Path, min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._-]+$"),
+        ("Idempotency-Key" = Option<String>, Header, max_length = 255, pattern = "^[!-~]([ -~]*[!-~])?$",
+            description = "The call's name. The same one with other arguments is refused."),
+        ("Windrow-Crash-Policy" = Option<String>, Header, pattern = "^(retry|fail)$",
+            description = "What becomes of it when the instance that runs it dies: `retry` (usual) or `fail`."),
+        ("Windrow-Caller-Object" = Option<String>, Header, max_length = 256, pattern = "^[!-~]([ -~]*[!-~])?$",
+            description = "The object that calls, for those who look into it later."),
+        ("Windrow-Expires-In" = Option<u32>, Header, minimum = 1, maximum = 316224000,
+            description = "For how many seconds the answer is kept; for ever unless told."),
+        ("Prefer" = Option<String>, Header, max_length = 200, pattern = "^[!-~]([ -~]*[!-~])?$",
+            description = "`wait=SECONDS`, or `respond-async` to wait for nothing. `waitMs` goes first."),
+        CallQuery),
+    request_body(content((Binary = "application/octet-stream"), (serde_json::Value = "application/json")),
+        description = "The arguments."),
+    responses(
+        (status = 200, description = "The reply, as the object gave it: JSON, or bytes.",
+            content((serde_json::Value = "application/json"), (Binary = "application/octet-stream")),
+            headers(("Windrow-Request-Id" = String, description = "The call's name."),
+                ("Windrow-Retry-Count" = u32, description = "How often the question was repeated."))),
+        (status = 202, description = "It has no answer yet; ask at `Location`.", body = CallObject,
+            headers(("Location" = String, description = "Where to ask for the answer."),
+                ("Windrow-Request-Id" = String, description = "The call's name."),
+                ("Windrow-Retry-Count" = u32, description = "How often the question was repeated."),
+                ("Retry-After" = u64, description = "Seconds until asking again makes sense."))),
+        (status = 410, description = "It was answered, and the answer is no longer kept (`call_expired`).",
+            body = crate::error::Body<'_>),
+        (status = 422, description = "It was answered with an error (`call_failed`).",
+            body = crate::error::Body<'_>),
+        Missing, TooSlow, TooLarge))]
+pub(crate) async fn call(
+    State(app): State<App>,
+    caller: Caller,
+    Tail(names): Tail,
+    crate::extract::Query(query): crate::extract::Query<CallQuery>,
+    headers: HeaderMap,
+    Raw(args): Raw,
+) -> Result<Response> {
+    let messages = app.messages()?;
+    let longest = longest_wait(&headers, query.wait_ms)?;
+    let mut call = new_call(&caller, names, &headers, app.clock.now())?;
+    if is_json(&headers) && !args.is_empty() {
+        check_json(&args)?;
+    }
+    call.args = args;
+    let key = call.key.clone();
+    let submitted = messages.client.submit(call).await.map_err(|error| match error {
+        ClientError::Store(error) if error.kind == Kind::Conflict => reused(&key.request_id),
+        error => refused(error),
+    })?;
+    let mut call = submitted.call;
+    if !call.state.is_ended() && !longest.is_zero() {
+        // It is kept by now: trouble while waiting is no reason to say that it is not.
+        match messages.wait(&app, &key, longest).await {
+            Ok(outcome) => take(&mut call, outcome),
+            Err(error) => {
+                tracing::warn!(error = %windrow_engine::causes(&error), "answer not waited for");
+            }
+        }
+    }
+    Ok(answer(&call))
+}
+
+/// The call as it is by now.
+fn take(call: &mut Call, outcome: Outcome) {
+    match outcome {
+        Outcome::Pending => {}
+        Outcome::Expired => call.state = CallState::Expired,
+        Outcome::Reply(reply) => (call.state, call.reply) = (CallState::Completed, Some(reply)),
+        Outcome::Failed(error) => (call.state, call.error) = (CallState::Failed, Some(error)),
+    }
+}
+
+/// The call that the path and the headers say, without its arguments.
+fn new_call(
+    caller: &Caller,
+    names: Vec<String>,
+    headers: &HeaderMap,
+    now: Timestamp,
+) -> Result<NewCall> {
+    let [object_type, object_id, method] = <[String; 3]>::try_from(names).map_err(|_| {
+        let message = "Calls go to /v1/objects/{type}/{id}/{method}; a slash within a name is \
+                       written as %2F.";
+        Error::new(StatusCode::NOT_FOUND, "not_found", message)
+    })?;
+    check_name("type", &object_type)?;
+    check_name("method", &method)?;
+    windrow_domain::call::object_stream(&object_type, &object_id)
+        .map_err(|bad| Error::invalid("id", format!("The {bad}.")))?;
+    let named = idempotency_key(headers)?;
+    let request_id = named.unwrap_or_else(|| Uuid::now_v7().to_string());
+    let request_id = RequestId::new(request_id)
+        .map_err(|bad| Error::invalid("Idempotency-Key", format!("The {bad}.")))?;
+    Ok(NewCall {
+        key: CallKey { owner: caller.owner.clone(), request_id },
+        object_type,
+        object_id,
+        method,
+        args: Bytes::new(),
+        policy: policy(headers)?,
+        caller_object: caller_object(headers)?,
+        // Which key it was cannot be made up.
+        caller_client: Some(format!("key:{}", caller.key)),
+        expires_at: expires_at(headers, now)?,
+        waiter: None,
+    })
+}
+
+/// A type or a method is a word of its own.
+fn check_name(param: &str, name: &str) -> Result<()> {
+    let bad = name.is_empty() || name.contains('/') || name.chars().any(char::is_control);
+    match bad || name.len() > windrow_domain::message::KIND_BYTES_MAX {
+        false => Ok(()),
+        true => {
+            let message = format!("`{param}` must have 1 to 256 bytes and no slash.");
+            Err(Error::invalid(param, message))
+        }
+    }
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str, shown: &str) -> Result<Option<&'a str>> {
+    let value = headers.get(name).map(HeaderValue::to_str).transpose();
+    value.map_err(|_| Error::invalid(shown, "It is not plain text."))
+}
+
+fn policy(headers: &HeaderMap) -> Result<CrashPolicy> {
+    let name = "Windrow-Crash-Policy";
+    let policy = text(headers, CRASH_POLICY, name)?.map(str::parse).transpose();
+    Ok(policy.map_err(|bad: String| Error::invalid(name, format!("{bad}.")))?.unwrap_or_default())
+}
+
+fn caller_object(headers: &HeaderMap) -> Result<Option<String>> {
+    let name = "Windrow-Caller-Object";
+    match text(headers, CALLER_OBJECT, name)? {
+        Some(object) if object.len() > CALLER_BYTES_MAX => {
+            Err(Error::invalid(name, format!("It has at most {CALLER_BYTES_MAX} bytes.")))
+        }
+        object => Ok(object.filter(|object| !object.is_empty()).map(str::to_owned)),
+    }
+}
+
+fn expires_at(headers: &HeaderMap, now: Timestamp) -> Result<Option<Timestamp>> {
+    let name = "Windrow-Expires-In";
+    let Some(secs) = text(headers, EXPIRES_IN, name)? else { return Ok(None) };
+    let secs = secs.trim().parse::<u64>().ok().filter(|secs| (1..=EXPIRES_SECS_MAX).contains(secs));
+    let bad = || Error::invalid(name, format!("It must be 1 to {EXPIRES_SECS_MAX} seconds."));
+    let secs = i64::try_from(secs.ok_or_else(bad)?).map_err(|_| bad())?;
+    now.checked_add(SignedDuration::from_secs(secs)).map(Some).map_err(|_| bad())
+}
+
+/// How long the caller wants to wait: as the query says, or else as it prefers.
+fn longest_wait(headers: &HeaderMap, wait_ms: Option<u64>) -> Result<Duration> {
+    let ms = match wait_ms {
+        Some(_) => number("waitMs", wait_ms, WAIT_MS, WAIT_MS_MAX)?,
+        None => preferred_ms(headers).unwrap_or(WAIT_MS).min(WAIT_MS_MAX),
+    };
+    Ok(Duration::from_millis(ms))
+}
+
+/// RFC 7240: what is not understood is left alone.
+fn preferred_ms(headers: &HeaderMap) -> Option<u64> {
+    let values = headers.get_all(PREFER).iter().filter_map(|value| value.to_str().ok());
+    let mut words = values.flat_map(|value| value.split([',', ';'])).map(str::trim);
+    words.find_map(|word| match word.split_once('=') {
+        Some((name, secs)) if name.trim().eq_ignore_ascii_case("wait") => {
+            secs.trim().trim_matches('"').parse::<u64>().ok()?.checked_mul(1000)
+        }
+        None if word.eq_ignore_ascii_case("respond-async") => Some(0),
+        _ => None,
+    })
+}
+
+fn reused(id: &RequestId) -> Error {
+    let message = format!(
+        "The Idempotency-Key {:?} was used for a call of another object or method, or with other \
+         arguments; use a new one.",
+        id.as_str()
+    );
+    Error::new(StatusCode::BAD_REQUEST, "idempotency_key_reused", message).at("Idempotency-Key")
+}
+
+/// A call as the answer to its question.
+fn answer(call: &Call) -> Response {
+    let mut response = match call.state {
+        CallState::Completed => reply(call.reply.clone().unwrap_or_default()),
+        CallState::Failed => {
+            let error = call.error.clone().unwrap_or_else(|| "The call failed.".to_owned());
+            Error::new(StatusCode::UNPROCESSABLE_ENTITY, "call_failed", error).into_response()
+        }
+        CallState::Expired => {
+            let message =
+                "This call was answered, and its answer was kept as long as was asked for.";
+            Error::new(StatusCode::GONE, "call_expired", message).into_response()
+        }
+        CallState::Pending | CallState::Processing => pending(call),
+    };
+    let headers = response.headers_mut();
+    // Ids that came in a header go out in one, and those made here are plain.
+    if let Ok(id) = HeaderValue::from_str(call.key.request_id.as_str()) {
+        headers.insert(REQUEST_ID, id);
+    }
+    headers.insert(RETRY_COUNT, HeaderValue::from(call.retry_count));
+    response
+}
+
+fn reply(reply: Bytes) -> Response {
+    let kind = match as_json(&reply) {
+        Some(_) => "application/json",
+        None => "application/octet-stream",
+    };
+    ([(header::CONTENT_TYPE, kind), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")], reply)
+        .into_response()
+}
+
+fn pending(call: &Call) -> Response {
+    let told = axum::Json(CallObject::from(call.clone()));
+    let mut response = (StatusCode::ACCEPTED, told).into_response();
+    let headers = response.headers_mut();
+    if let Ok(place) = HeaderValue::try_from(place(&call.key.request_id)) {
+        headers.insert(header::LOCATION, place);
+    }
+    headers.insert(header::RETRY_AFTER, HeaderValue::from(AGAIN_SECS));
+    response
+}
+
+/// Where a call can be asked for.
+fn place(id: &RequestId) -> String {
+    match id.as_str() {
+        // Written plainly it is another call of this API.
+        "stats" => "/v1/calls/%73tats".to_owned(),
+        id => format!("/v1/calls/{}", encode(id)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prefer(values: &[&'static str]) -> HeaderMap {
+        values.iter().map(|value| (header::HeaderName::from_static(PREFER), value)).fold(
+            HeaderMap::new(),
+            |mut headers, (name, value)| {
+                headers.append(name, HeaderValue::from_static(value));
+                headers
+            },
+        )
+    }
+
+    #[test]
+    fn a_wait_is_preferred_and_bounded() {
+        let ms = |values: &[&'static str], wait_ms| {
+            longest_wait(&prefer(values), wait_ms).map(|wait| wait.as_millis())
+        };
+        assert_eq!(ms(&[], None).unwrap(), 10_000);
+        assert_eq!(ms(&["wait=3"], None).unwrap(), 3_000);
+        assert_eq!(ms(&["handling=lenient, Wait=\"2\""], None).unwrap(), 2_000);
+        assert_eq!(ms(&["respond-async"], None).unwrap(), 0);
+        assert_eq!(ms(&["respond-async", "wait=9"], None).unwrap(), 0);
+        assert_eq!(ms(&["wait=100000"], None).unwrap(), 60_000);
+        assert_eq!(ms(&["wait=18446744073709551615"], None).unwrap(), 10_000);
+        assert_eq!(ms(&["wait=-1", "wait=x"], None).unwrap(), 10_000);
+        assert_eq!(ms(&["wait=9"], Some(0)).unwrap(), 0);
+        assert!(ms(&[], Some(60_001)).is_err());
+    }
+
+    #[test]
+    fn every_call_has_a_place_of_its_own() {
+        let place = |id: &str| place(&RequestId::new(id).unwrap());
+        assert_eq!(place("a/b c"), "/v1/calls/a%2Fb%20c");
+        assert_eq!(place("stats"), "/v1/calls/%73tats");
+    }
+}

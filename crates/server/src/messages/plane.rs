@@ -1,0 +1,106 @@
+//! What the calls of this API share: the database's messages, and who waits for answers.
+//!
+//! Holds throughout: so many wait for answers and no more; further ones are answered at once with what
+//! is known.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use tokio::sync::Semaphore;
+use windrow_engine::messages::{Client, ClientError, Gauges, Outcome};
+use windrow_store::Plane;
+use windrow_store::call::CallKey;
+
+use super::looks::Looks;
+use super::words::told;
+use crate::app::App;
+use crate::error::{Error, Result};
+
+/// Callers that wait for an answer at the same time.
+const WAITERS_MAX: usize = 1_000;
+
+/// Numbers of a runner.
+type Watch = Box<dyn Fn() -> Gauges + Send + Sync>;
+
+/// The messages of a server.
+pub struct Messages {
+    pub(super) client: Client,
+    pub(super) looks: Looks,
+    waiters: Semaphore,
+    watch: Option<Watch>,
+}
+
+impl Messages {
+    /// By this client: the runner's, when there is one in this process.
+    pub fn new(client: Client) -> Self {
+        let waiters = Semaphore::new(WAITERS_MAX);
+        Self { client, looks: Looks::default(), waiters, watch: None }
+    }
+
+    /// With the numbers of the runner in this process.
+    #[must_use]
+    pub fn watched(mut self, watch: impl Fn() -> Gauges + Send + Sync + 'static) -> Self {
+        self.watch = Some(Box::new(watch));
+        self
+    }
+
+    pub(super) fn plane(&self) -> &Arc<dyn Plane> {
+        self.client.store()
+    }
+
+    /// The numbers of the runner in this process, if there is one.
+    pub(super) fn runner(&self) -> Option<Gauges> {
+        self.watch.as_ref().map(|watch| watch())
+    }
+
+    /// What a call says when it has its answer, or after that time; none when nobody can wait here.
+    pub(super) async fn wait(
+        &self,
+        app: &App,
+        key: &CallKey,
+        longest: Duration,
+    ) -> windrow_store::Result<Outcome> {
+        let Ok(_place) = self.waiters.try_acquire() else { return Ok(Outcome::Pending) };
+        tokio::select! {
+            outcome = self.client.wait(key, longest) => outcome,
+            () = app.rest.stopping() => Ok(Outcome::Pending),
+        }
+    }
+}
+
+/// What a client says, for callers.
+pub(super) fn refused(error: ClientError) -> Error {
+    match error {
+        ClientError::Store(error) => told(error),
+        ClientError::UnknownObjectType { object_type, known } => {
+            let shown: String = object_type.chars().take(80).collect();
+            let known = match known.as_slice() {
+                [] => "it has none".to_owned(),
+                known => format!("there are {}", list(known)),
+            };
+            let message =
+                format!("The service here has no objects of the type {shown:?}; {known}.");
+            Error::new(StatusCode::NOT_FOUND, "unknown_object_type", message).at("type")
+        }
+    }
+}
+
+/// Types that a refusal lists.
+const TYPES_SHOWN_MAX: usize = 20;
+
+fn list(known: &[String]) -> String {
+    let shown: Vec<_> = known.iter().take(TYPES_SHOWN_MAX).map(String::as_str).collect();
+    let more = if known.len() > TYPES_SHOWN_MAX { " and others" } else { "" };
+    format!("{}{more}", shown.join(", "))
+}
+
+impl App {
+    /// The messages of this server.
+    pub(crate) fn messages(&self) -> Result<&Messages> {
+        self.messages.as_ref().ok_or_else(|| {
+            let message = "This server has no messages: it was started without them.";
+            Error::new(StatusCode::NOT_FOUND, "feature_off", message)
+        })
+    }
+}

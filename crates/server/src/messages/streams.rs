@@ -1,0 +1,411 @@
+//! `/v1/streams/{stream}/events` and `/v1/events`: reads events, follows them, appends them.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::openapi::schema::{OneOfBuilder, Schema};
+use utoipa::openapi::{ObjectBuilder, Type};
+use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
+use windrow_domain::event::VersionConflict;
+use windrow_domain::{Expected, Owner, Stream};
+use windrow_store::event::{Append, Event, NewEvent};
+use windrow_store::message::{Headers, SEND_MAX};
+
+use super::body::{self, Raw, given, shown};
+use super::follow;
+use super::tail::Tail;
+use super::words::{self, Budget, Gathered, Listed, NUMBER_MAX, limit, number, told};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::describe::refusals::{Missing, OtherKind, TooLarge, TooSlow};
+use crate::error::{Error, Result};
+use crate::extract::Query;
+
+/// What a conflict of versions says in headers, for programs.
+const EXPECTED: &str = "windrow-expected-version";
+const ACTUAL: &str = "windrow-actual-version";
+
+/// An event.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Event)]
+pub(crate) struct EventObject {
+    #[schema(value_type = String)]
+    owner: Owner,
+    #[schema(value_type = String)]
+    stream: Stream,
+    /// Its place in its stream, from one.
+    pub(super) version: u64,
+    id: String,
+    kind: String,
+    /// What is to be known about it, when that is JSON.
+    #[schema(value_type = Option<serde_json::Value>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<Box<RawValue>>,
+    /// What is to be known about it, when that is not JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload_base64: Option<String>,
+    #[schema(value_type = std::collections::BTreeMap<String, String>)]
+    headers: Headers,
+    #[schema(value_type = String, format = DateTime)]
+    at: Timestamp,
+}
+
+impl From<Event> for EventObject {
+    fn from(event: Event) -> Self {
+        let (payload, payload_base64) = shown(&event.payload);
+        Self {
+            owner: event.owner,
+            stream: event.stream,
+            version: event.version,
+            id: event.id,
+            kind: event.kind,
+            payload,
+            payload_base64,
+            headers: event.headers,
+            at: event.at,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ReadQuery {
+    /// The first version.
+    #[param(minimum = 0, maximum = 9223372036854775807_u64, default = 1)]
+    from: Option<u64>,
+    /// How many at most; fewer when they are large.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<u32>,
+    /// Goes on with what is appended later, as server-sent events.
+    #[param(schema_with = follow_schema)]
+    follow: Option<String>,
+}
+
+fn follow_schema() -> Schema {
+    let words = ["", "true", "false", "1", "0"];
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).into()
+}
+
+/// Events of one stream.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = StreamEvents)]
+pub(crate) struct Events {
+    #[schema(value_type = String)]
+    stream: Stream,
+    data: Vec<EventObject>,
+    /// Give it as `from` to go on, now or later.
+    next_from: u64,
+}
+
+/// Reads a stream's events
+///
+/// From a version on. With `follow` the answer is `text/event-stream`: an event for each, its `id` the
+/// version, and it goes on with what is appended later; a client that comes again with `Last-Event-ID`
+/// goes on behind that one. A slash in the stream's name may be written as it is, or as `%2F`.
+#[utoipa::path(
+    get, path = "/streams/{stream}/events", operation_id = "readEvents", tag = "Events",
+    security(("key" = [])),
+    params(("stream" = String, Path, min_length = 1, max_length = 256, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]+$"),
+        ("Last-Event-ID" = Option<u64>, Header, maximum = 9223372036854775807_u64,
+            description = "Only with `follow`: the last version that is known."),
+        ReadQuery),
+    responses((status = 200, description = "The events; none for a stream that has none.",
+            content((Events = "application/json"), (follow::Followed = "text/event-stream"))),
+        Missing))]
+pub(crate) async fn read(
+    State(app): State<App>,
+    caller: Caller,
+    Tail(names): Tail,
+    Query(query): Query<ReadQuery>,
+    headers: HeaderMap,
+) -> Result<Response> {
+    let stream = stream_of(names)?;
+    let from = number("from", query.from, 1, NUMBER_MAX)?.max(1);
+    let limit = limit(query.limit)?;
+    if is_wanted("follow", query.follow.as_deref())? {
+        return follow::follow(app, caller, stream, follow::first(&headers, from)?);
+    }
+    let events = page(&app, &caller.owner, &stream, from, limit).await?;
+    let next_from = events.last().map_or(from, |event| event.version + 1);
+    let data = events.into_iter().map(EventObject::from).collect();
+    Ok(axum::Json(Events { stream, data, next_from }).into_response())
+}
+
+/// A page in small steps, which ends early when its events are large.
+pub(super) async fn page(
+    app: &App,
+    owner: &Owner,
+    stream: &Stream,
+    from: u64,
+    limit: u32,
+) -> Result<Vec<Event>> {
+    let plane = app.messages()?.plane();
+    let (mut events, mut budget, mut next) = (Vec::new(), Budget::new(limit), from);
+    while let Some(rows) = budget.next() {
+        let step = plane.read_stream(owner, stream, next, rows).await.map_err(told)?;
+        budget.spend(step.iter().map(|event| event.payload.len()));
+        let is_last = step.len() < rows as usize;
+        next = step.last().map_or(next, |event| event.version + 1);
+        events.extend(step);
+        if is_last {
+            break;
+        }
+    }
+    Ok(events)
+}
+
+/// Whether a switch is there: its name alone is enough.
+fn is_wanted(param: &str, word: Option<&str>) -> Result<bool> {
+    match word {
+        None | Some("false" | "0") => Ok(false),
+        Some("" | "true" | "1") => Ok(true),
+        Some(_) => Err(Error::invalid(param, format!("`{param}` is true, false or empty."))),
+    }
+}
+
+/// The stream that a path names: all that is before `events`.
+fn stream_of(mut names: Vec<String>) -> Result<Stream> {
+    match names.pop().as_deref() {
+        Some("events") => words::stream(names.join("/")),
+        _ => {
+            let message = "A stream's events are at /v1/streams/{stream}/events.";
+            Err(Error::new(StatusCode::NOT_FOUND, "not_found", message))
+        }
+    }
+}
+
+/// What a writer believes to be the stream's last version.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(untagged)]
+enum Believed {
+    #[default]
+    #[serde(skip_deserializing)]
+    #[schema(title = "left out")]
+    Nothing,
+    Version(u64),
+    Word(String),
+}
+
+/// Events to be appended.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewEvents)]
+pub(crate) struct Posts {
+    /// The version that the stream is at, zero for one without events, or `any`, which is usual.
+    #[serde(default)]
+    #[schema(schema_with = expected_schema)]
+    expected: Believed,
+    /// All are appended, or none.
+    #[schema(min_items = 1, max_items = 1000)]
+    events: Vec<Post>,
+}
+
+fn expected_schema() -> Schema {
+    let any = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(["any"]));
+    let most =
+        ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).maximum(Some(i64::MAX));
+    Schema::OneOf(OneOfBuilder::new().item(any).item(most).build())
+}
+
+/// An event to be appended.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewEvent)]
+pub(crate) struct Post {
+    /// What happened.
+    #[schema(
+        min_length = 1,
+        max_length = 256,
+        pattern = "^[^\\u0000]+$",
+        example = "money.deposited"
+    )]
+    kind: String,
+    /// Its name. With an expected version, a repeat with the same names gives the same answer.
+    #[schema(min_length = 1, max_length = 256, pattern = "^[^\\u0000]+$")]
+    id: Option<String>,
+    /// What is to be known about it, as JSON; kept as it is written here.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    payload: Option<Box<RawValue>>,
+    /// What is to be known about it, when that is not JSON.
+    #[schema(
+        pattern = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$"
+    )]
+    payload_base64: Option<String>,
+    /// What travels with it.
+    #[serde(default)]
+    #[schema(value_type = std::collections::BTreeMap<String, String>)]
+    headers: Headers,
+}
+
+/// Where the events are now.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = AppendedEvents)]
+pub(crate) struct Appended {
+    #[schema(value_type = String)]
+    stream: Stream,
+    /// The version of the first.
+    first: u64,
+    /// The version of the last.
+    last: u64,
+}
+
+/// Appends events to a stream
+///
+/// All or none. When the stream is at another version than was expected, the refusal
+/// (`version_conflict`) names both, also in `Windrow-Expected-Version` and `Windrow-Actual-Version`.
+#[utoipa::path(
+    post, path = "/streams/{stream}/events", operation_id = "appendEvents", tag = "Events",
+    security(("key" = [])),
+    params(("stream" = String, Path, min_length = 1, max_length = 256, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]+$")), request_body = Posts,
+    responses((status = 201, description = "They are kept.", body = Appended),
+        Missing, TooSlow, TooLarge, OtherKind))]
+pub(crate) async fn append(
+    State(app): State<App>,
+    caller: Caller,
+    Tail(names): Tail,
+    headers: HeaderMap,
+    Raw(body): Raw,
+) -> Result<Response> {
+    let messages = app.messages()?;
+    let stream = stream_of(names)?;
+    let posts: Posts = body::read(&headers, &body)?;
+    if !(1..=SEND_MAX).contains(&posts.events.len()) {
+        return Err(Error::invalid("events", format!("There must be 1 to {SEND_MAX} events.")));
+    }
+    let events = posts.events.into_iter().map(Post::into_new).collect::<Result<Vec<_>>>()?;
+    let append = Append {
+        owner: caller.owner.clone(),
+        stream: stream.clone(),
+        expected: posts.expected.read()?,
+        events,
+    };
+    let appended = match messages.plane().append(vec![append]).await {
+        Ok(appended) => appended,
+        Err(error) => match error.version_conflict().cloned() {
+            Some(conflict) => return Ok(conflicting(&conflict)),
+            None => return Err(told(error)),
+        },
+    };
+    let appended =
+        appended.first().ok_or_else(|| Error::internal("an append without an answer"))?;
+    let (first, last) = (appended.first, appended.last);
+    messages.looks.appended(&app.clock, &(caller.owner, stream.clone()), last);
+    Ok((StatusCode::CREATED, axum::Json(Appended { stream, first, last })).into_response())
+}
+
+fn conflicting(conflict: &VersionConflict) -> Response {
+    let VersionConflict { stream, expected, actual } = conflict;
+    let message = format!(
+        "The stream {stream:?} is at version {actual}, not at {expected} as was expected; nothing \
+         was appended."
+    );
+    let error = Error::new(StatusCode::BAD_REQUEST, "version_conflict", message).at("expected");
+    let mut response = error.into_response();
+    response.headers_mut().insert(EXPECTED, HeaderValue::from(*expected));
+    response.headers_mut().insert(ACTUAL, HeaderValue::from(*actual));
+    response
+}
+
+impl Believed {
+    fn read(self) -> Result<Expected> {
+        match self {
+            Believed::Nothing => Ok(Expected::Any),
+            Believed::Word(word) if word == "any" => Ok(Expected::Any),
+            Believed::Version(version) if version <= NUMBER_MAX => Ok(Expected::Version(version)),
+            Believed::Word(_) | Believed::Version(_) => {
+                let message = "`expected` is \"any\", or the number of the stream's last version.";
+                Err(Error::invalid("expected", message))
+            }
+        }
+    }
+}
+
+impl Post {
+    fn into_new(self) -> Result<NewEvent> {
+        Ok(NewEvent {
+            id: self.id.unwrap_or_else(|| Uuid::now_v7().to_string()),
+            kind: self.kind,
+            payload: body::payload(self.payload, self.payload_base64)?,
+            headers: self.headers,
+        })
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct FeedQuery {
+    /// Whose: `me`, or for admins an owner, or `all`.
+    #[param(max_length = 256, default = "me", pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
+    owner: Option<String>,
+    /// The `next_cursor` of the page before.
+    #[param(max_length = 1024, pattern = "^[A-Za-z0-9._-]*$")]
+    after: Option<String>,
+    /// How many at most; fewer when they are large.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<u32>,
+}
+
+/// Reads the events of all streams
+///
+/// In an order in which each stream's own hold, and none is passed over that is committed later.
+/// `next_cursor` is always there: ask again with it for what comes later.
+#[utoipa::path(
+    get, path = "/events", operation_id = "readFeed", tag = "Events", security(("key" = [])),
+    params(FeedQuery),
+    responses((status = 200, description = "A page.", body = Listed<EventObject>), Missing))]
+pub(crate) async fn feed(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<FeedQuery>,
+) -> Result<axum::Json<Listed<EventObject>>> {
+    let scope = words::scope(&caller, query.owner.as_deref())?;
+    let plane = app.messages()?.plane();
+    let mut gathered = Gathered::new(query.limit, query.after)?;
+    while let Some((after, limit)) = gathered.next() {
+        let page = plane.read_all(&scope, after.as_deref(), limit).await;
+        gathered.add(page, |event: &Event| event.payload.len())?;
+    }
+    Ok(gathered.listed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_is_all_that_comes_before_its_events() {
+        let of = |path: &str| stream_of(path.split('/').map(str::to_owned).collect());
+        assert_eq!(of("wallet/1/events").unwrap().as_str(), "wallet/1");
+        assert_eq!(of("events/events").unwrap().as_str(), "events");
+        assert_eq!(of("events").unwrap_err().status, StatusCode::BAD_REQUEST);
+        assert_eq!(of("wallet/1").unwrap_err().status, StatusCode::NOT_FOUND);
+    }
+
+    #[test]
+    fn a_version_is_a_number_or_any() {
+        let read = |text: &str| serde_json::from_str::<Believed>(text).map(Believed::read);
+        assert_eq!(read("7").unwrap().unwrap(), Expected::Version(7));
+        assert_eq!(read("\"any\"").unwrap().unwrap(), Expected::Any);
+        for bad in ["\"7\"", "18446744073709551615"] {
+            assert!(read(bad).unwrap().is_err(), "{bad}");
+        }
+        for bad in ["-1", "1.5", "true", "[]"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_switch_is_on_when_it_is_named() {
+        for (word, is_on) in
+            [(None, false), (Some(""), true), (Some("1"), true), (Some("0"), false)]
+        {
+            assert_eq!(is_wanted("follow", word).unwrap(), is_on);
+        }
+        assert!(is_wanted("follow", Some("perhaps")).is_err());
+    }
+}

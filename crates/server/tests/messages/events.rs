@@ -1,0 +1,173 @@
+//! Events: appended, read, followed.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::kit::Desk;
+
+/// Reads an answer of server-sent events, one by one.
+struct Heard {
+    response: reqwest::Response,
+    text: String,
+}
+
+impl Heard {
+    async fn new(desk: &Desk, key: &str, path: &str, headers: &[(&str, &str)]) -> Self {
+        let response = desk.ask(key, Method::GET, path, headers, "").await;
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        Self { response, text: String::new() }
+    }
+
+    /// The next event: its id, and its data; none at the end.
+    async fn next(&mut self) -> Option<(String, Value)> {
+        loop {
+            if let Some((block, rest)) = self.text.split_once("\n\n") {
+                let (block, rest) = (block.to_owned(), rest.to_owned());
+                self.text = rest;
+                let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
+                let (Some(id), Some(data)) = (field("id:"), field("data:")) else { continue };
+                let data = serde_json::from_str(data).unwrap();
+                return Some((id.trim().to_owned(), data));
+            }
+            let piece = self.response.chunk().await.unwrap()?;
+            self.text.push_str(std::str::from_utf8(&piece).unwrap());
+        }
+    }
+}
+
+fn events(kinds: &[&str]) -> Vec<Value> {
+    kinds.iter().map(|kind| json!({ "kind": kind, "id": kind, "payload": { "k": kind } })).collect()
+}
+
+fn versions(page: &Value) -> Vec<u64> {
+    page["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|event| event["version"].as_u64().unwrap())
+        .collect()
+}
+
+#[tokio::test]
+async fn events_are_appended_at_the_version_that_was_expected() {
+    let desk = Desk::new().await;
+    let path = "/v1/streams/orders%2F1/events";
+    let first = json!({ "expected": 0, "events": events(&["placed", "paid"]) });
+    let appended = desk.post(&desk.ann, path, &first).await.ok(201);
+    assert_eq!(appended, json!({ "stream": "orders/1", "first": 1, "last": 2 }));
+    // The same names at the same version are a repeat.
+    assert_eq!(desk.post(&desk.ann, path, &first).await.ok(201), appended);
+    let late = json!({ "expected": 0, "events": events(&["cancelled"]) });
+    let refused = desk.post(&desk.ann, path, &late).await;
+    let told = refused.refused(400, "version_conflict");
+    assert!(told.contains("at version 2") && told.contains("not at 0"), "{told}");
+    assert_eq!(refused.header("windrow-expected-version"), "0");
+    assert_eq!(refused.header("windrow-actual-version"), "2");
+    let any =
+        json!({ "expected": "any", "events": [{ "kind": "sent", "payload_base64": "AP8=" }] });
+    assert_eq!(desk.post(&desk.ann, path, &any).await.ok(201)["last"], 3);
+    let any = json!({ "events": [{ "kind": "seen" }] });
+    assert_eq!(desk.post(&desk.ann, "/v1/streams/orders/1/events", &any).await.ok(201)["last"], 4);
+    let all = desk.get(&desk.ann, "/v1/streams/orders/1/events").await.ok(200);
+    assert_eq!((versions(&all), &all["next_from"]), (vec![1, 2, 3, 4], &json!(5)));
+    assert_eq!(all["data"][0]["payload"], json!({ "k": "placed" }));
+    assert_eq!(all["data"][2]["payload_base64"], "AP8=");
+    let some = desk.get(&desk.ann, &format!("{path}?from=2&limit=2")).await.ok(200);
+    assert_eq!((versions(&some), &some["next_from"]), (vec![2, 3], &json!(4)));
+    let none = desk.get(&desk.ann, "/v1/streams/nothing/events?from=7").await.ok(200);
+    assert_eq!((versions(&none), &none["next_from"]), (vec![], &json!(7)));
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn of_two_writers_one_wins_and_the_other_is_told() {
+    let desk = Desk::new().await;
+    let path = "/v1/streams/s/events";
+    let post = |kind: &str| json!({ "expected": 0, "events": events(&[kind]) });
+    let (one, two) = (post("one"), post("two"));
+    let (one, two) =
+        tokio::join!(desk.post(&desk.ann, path, &one), desk.post(&desk.ann, path, &two));
+    let mut statuses = [one.status, two.status];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [201, 400]);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn who_follows_hears_of_every_event_once_and_goes_on_where_it_was() {
+    let desk = Desk::new().await;
+    let path = "/v1/streams/counter/a/events";
+    let follow = format!("{path}?follow");
+    let mut heard = Heard::new(&desk, &desk.ann, &follow, &[]).await;
+    desk.post(&desk.ann, path, &json!({ "events": events(&["one"]) })).await.ok(201);
+    let (id, event) = heard.next().await.unwrap();
+    assert_eq!((&*id, &event["version"], &event["kind"]), ("1", &json!(1), &json!("one")));
+    // What a handler appends is heard of, too, and lines within a payload break nothing.
+    desk.call("counter/a/add", "r-1", "{}").await.ok(200);
+    assert_eq!(heard.next().await.unwrap().1["kind"], "added");
+    let body = "{\"events\": [{\"kind\": \"a\\nb\", \"payload\": {\r\n \"x\":\n 1}}]}";
+    let json = [("content-type", "application/json")];
+    desk.send(&desk.ann, Method::POST, path, &json, body).await.ok(201);
+    let (id, event) = heard.next().await.unwrap();
+    assert_eq!(
+        (&*id, &event["kind"], &event["payload"]),
+        ("3", &json!("a\nb"), &json!({ "x": 1 }))
+    );
+    drop(heard);
+    let mut again = Heard::new(&desk, &desk.ann, &follow, &[("last-event-id", "1")]).await;
+    assert_eq!(again.next().await.unwrap().0, "2");
+    assert_eq!(again.next().await.unwrap().0, "3");
+    let mut from = Heard::new(&desk, &desk.ann, &format!("{follow}=true&from=3"), &[]).await;
+    assert_eq!(from.next().await.unwrap().0, "3");
+    let ((), one, two) = tokio::join!(desk.stop(), again.next(), from.next());
+    assert!(one.is_none() && two.is_none(), "a server that stops lets them go");
+}
+
+#[tokio::test]
+async fn who_follows_is_let_go_when_its_key_is_revoked() {
+    let desk = Desk::new().await;
+    let mut heard = Heard::new(&desk, &desk.ann, "/v1/streams/s/events?follow", &[]).await;
+    let keys = desk.get(&desk.admin, "/api/keys?owner=ann").await.ok(200);
+    let path = format!("/api/keys/{}", keys["data"][0]["id"].as_str().unwrap());
+    desk.send(&desk.admin, Method::DELETE, &path, &[], "").await.ok(200);
+    assert!(heard.next().await.is_none());
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn the_feed_gives_everything_once() {
+    let desk = Desk::new().await;
+    for no in 0..50 {
+        let path = format!("/v1/streams/s{}/events", no % 5);
+        desk.post(&desk.ann, &path, &json!({ "events": events(&["e"]) })).await.ok(201);
+    }
+    desk.post(&desk.bob, "/v1/streams/b/events", &json!({ "events": events(&["b"]) }))
+        .await
+        .ok(201);
+    let (mut seen, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = desk.get(&desk.ann, &format!("/v1/events?limit=20&after={after}")).await.ok(200);
+        let rows = page["data"].as_array().unwrap().clone();
+        page["next_cursor"].as_str().unwrap().clone_into(&mut after);
+        if rows.is_empty() {
+            break;
+        }
+        seen.extend(rows);
+    }
+    assert_eq!(seen.len(), 50);
+    for stream in 0..5 {
+        let name = format!("s{stream}");
+        let of: Vec<_> = seen.iter().filter(|event| event["stream"] == *name).collect();
+        assert!(of.iter().zip(1..=10_u64).all(|(event, version)| event["version"] == version));
+    }
+    // The last cursor leads on.
+    desk.post(&desk.ann, "/v1/streams/s9/events", &json!({ "events": events(&["e"]) }))
+        .await
+        .ok(201);
+    let next = desk.get(&desk.ann, &format!("/v1/events?after={after}")).await.ok(200);
+    assert_eq!(next["data"][0]["stream"], "s9");
+    let all = desk.get(&desk.admin, "/v1/events?owner=all&limit=1000").await.ok(200);
+    assert_eq!(all["data"].as_array().unwrap().len(), 52);
+    desk.stop().await;
+}
