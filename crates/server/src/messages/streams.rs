@@ -5,6 +5,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use utoipa::openapi::schema::{OneOfBuilder, Schema};
 use utoipa::openapi::{ObjectBuilder, Type};
@@ -28,6 +29,10 @@ use crate::extract::Query;
 /// What a conflict of versions says in headers, for programs.
 const EXPECTED: &str = "windrow-expected-version";
 const ACTUAL: &str = "windrow-actual-version";
+/// For a writer that believes nothing.
+const ANY: &str = "any";
+/// Up to here every whole number is one that JSON's readers keep exactly.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// An event.
 #[derive(Debug, Serialize, ToSchema)]
@@ -110,8 +115,6 @@ pub(crate) struct Events {
     get, path = "/streams/{stream}/events", operation_id = "readEvents", tag = "Events",
     security(("key" = [])),
     params(("stream" = String, Path, min_length = 1, max_length = 256, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]+$"),
-        ("Last-Event-ID" = Option<u64>, Header, maximum = 9223372036854775807_u64,
-            description = "Only with `follow`: the last version that is known."),
         ReadQuery),
     responses((status = 200, description = "The events; none for a stream that has none.",
             content((Events = "application/json"), (follow::Followed = "text/event-stream"))),
@@ -178,30 +181,39 @@ fn stream_of(mut names: Vec<String>) -> Result<Stream> {
     }
 }
 
-/// What a writer believes to be the stream's last version.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(untagged)]
-enum Believed {
-    #[default]
-    #[serde(skip_deserializing)]
-    #[schema(title = "left out")]
-    Nothing,
-    Version(u64),
-    Word(String),
-}
-
 /// Events to be appended.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewEvents)]
 pub(crate) struct Posts {
     /// The version that the stream is at, zero for one without events, or `any`, which is usual.
-    #[serde(default)]
+    #[serde(default = "any")]
     #[schema(schema_with = expected_schema)]
-    expected: Believed,
+    expected: Value,
     /// All are appended, or none.
     #[schema(min_items = 1, max_items = 1000)]
     events: Vec<Post>,
+}
+
+fn any() -> Value {
+    Value::from(ANY)
+}
+
+/// What a writer believes to be the stream's last version.
+fn expected(believed: &Value) -> Result<Expected> {
+    // JSON knows one kind of number: 4.0 is 4, as far as such numbers are exact.
+    let whole = |number: f64| number.fract() == 0.0 && (0.0..=EXACT_MAX).contains(&number);
+    let version = believed.as_u64().filter(|version| *version <= NUMBER_MAX);
+    match (version, believed.as_f64()) {
+        (Some(version), _) => Ok(Expected::Version(version)),
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is whole")]
+        (None, Some(number)) if whole(number) => Ok(Expected::Version(number as u64)),
+        _ if believed == ANY => Ok(Expected::Any),
+        _ => {
+            let message = "`expected` is \"any\", or the number of the stream's last version.";
+            Err(Error::invalid("expected", message))
+        }
+    }
 }
 
 fn expected_schema() -> Schema {
@@ -281,7 +293,7 @@ pub(crate) async fn append(
     let append = Append {
         owner: caller.owner.clone(),
         stream: stream.clone(),
-        expected: posts.expected.read()?,
+        expected: expected(&posts.expected)?,
         events,
     };
     let appended = match messages.plane().append(vec![append]).await {
@@ -309,20 +321,6 @@ fn conflicting(conflict: &VersionConflict) -> Response {
     response.headers_mut().insert(EXPECTED, HeaderValue::from(*expected));
     response.headers_mut().insert(ACTUAL, HeaderValue::from(*actual));
     response
-}
-
-impl Believed {
-    fn read(self) -> Result<Expected> {
-        match self {
-            Believed::Nothing => Ok(Expected::Any),
-            Believed::Word(word) if word == "any" => Ok(Expected::Any),
-            Believed::Version(version) if version <= NUMBER_MAX => Ok(Expected::Version(version)),
-            Believed::Word(_) | Believed::Version(_) => {
-                let message = "`expected` is \"any\", or the number of the stream's last version.";
-                Err(Error::invalid("expected", message))
-            }
-        }
-    }
 }
 
 impl Post {
@@ -388,14 +386,13 @@ mod tests {
 
     #[test]
     fn a_version_is_a_number_or_any() {
-        let read = |text: &str| serde_json::from_str::<Believed>(text).map(Believed::read);
-        assert_eq!(read("7").unwrap().unwrap(), Expected::Version(7));
-        assert_eq!(read("\"any\"").unwrap().unwrap(), Expected::Any);
-        for bad in ["\"7\"", "18446744073709551615"] {
-            assert!(read(bad).unwrap().is_err(), "{bad}");
-        }
-        for bad in ["-1", "1.5", "true", "[]"] {
-            assert!(read(bad).is_err(), "{bad}");
+        let read = |text: &str| expected(&serde_json::from_str(text).unwrap());
+        assert_eq!(read("7").unwrap(), Expected::Version(7));
+        assert_eq!(read("7.0").unwrap(), Expected::Version(7));
+        assert_eq!(read("9223372036854775807").unwrap(), Expected::Version(NUMBER_MAX));
+        assert_eq!(read("\"any\"").unwrap(), Expected::Any);
+        for bad in ["\"7\"", "18446744073709551615", "-1", "1.5", "1e300", "true", "[]", "null"] {
+            assert_eq!(read(bad).unwrap_err().param.as_deref(), Some("expected"), "{bad}");
         }
     }
 
