@@ -129,7 +129,9 @@ impl Board {
 
     /// A partition is not ours any more.
     pub(super) fn lose(&mut self, no: PartitionNo) {
-        self.partitions.remove(&no);
+        if self.partitions.remove(&no).is_none() {
+            return;
+        }
         let of = self.streams.iter().filter(|(_, held)| held.partition == no);
         for stream_no in of.map(|(stream_no, _)| *stream_no).collect::<Vec<_>>() {
             self.remove(stream_no);

@@ -225,8 +225,9 @@ impl Membership {
         };
         if doubts {
             let ours: BTreeSet<PartitionNo> = taken.iter().map(|one| one.fence.partition).collect();
-            let lost: Vec<PartitionNo> =
-                self.owned.keys().filter(|no| !ours.contains(no)).copied().collect();
+            // All others, also those that the loop has and we gave back meanwhile.
+            let all = 0..self.core.options.partitions;
+            let lost: Vec<PartitionNo> = all.filter(|no| !ours.contains(no)).collect();
             self.owned.retain(|no, _| ours.contains(no));
             // What drains is closed again below, since taking it opens it.
             self.draining.clear();

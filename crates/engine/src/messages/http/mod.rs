@@ -46,11 +46,10 @@ struct Inner {
 impl Remote {
     /// Reads keys and makes a client. Nothing is sent yet.
     pub fn new(options: &Options) -> Result<Self, BadOption> {
-        let bad = |because: String| BadOption::new("url", because);
-        let url = Url::parse(&options.url.read("url")?).map_err(|error| bad(error.to_string()))?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(bad("must begin with http:// or https://".to_owned()));
-        }
+        // The same options, so the same bounds and the same words for what is wrong with them.
+        webhook::Webhook::new("handler", options)?;
+        let url = Url::parse(&options.url.read("url")?)
+            .map_err(|error| BadOption::new("url", error.to_string()))?;
         let keys = options.secrets.iter().map(|secret| Key::read(&secret.read("secrets")?));
         let keys = keys.collect::<Result<_, _>>()?;
         let upstream = Upstream {
