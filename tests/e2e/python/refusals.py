@@ -12,6 +12,8 @@ CURSOR = {("invalid_value", "after")}
 REUSED = {("idempotency_key_reused", None)}
 # What is no longer, or not yet, in a state to be asked that.
 STATE = {("refused", None)}
+# Names are bounded in bytes and hold no NUL, an inbox wants ids, and a payload is one of two.
+NAMES = {("invalid_value", part) for part in ("id", "stream", "kind", "consumer", "headers", "payload")}
 KNOWN = {
     "listJobs": CURSOR,
     "listItems": CURSOR,
@@ -28,6 +30,15 @@ KNOWN = {
     "createBatch": REUSED | {("invalid_value", "input_file_id")},
     # A file whose lines ask for several endpoints is for none of them.
     "createJob": REUSED | {("invalid_value", "endpoint")},
+    "listCalls": CURSOR | {("invalid_value", "object")},
+    "listMessages": CURSOR | {("invalid_value", "stream")},
+    "listDeadLetters": CURSOR | {("invalid_value", "stream")},
+    "readFeed": CURSOR,
+    "readEvents": {("invalid_value", "stream")},
+    "sendMessages": NAMES | {("message_id_reused", "id")},
+    "receiveMessages": NAMES | {("message_id_reused", "id")},
+    "appendEvents": NAMES | {("version_conflict", "expected")},
+    "callObject": {("idempotency_key_reused", "Idempotency-Key")},
     # A time that has passed by now.
     "createKey": {("invalid_value", "expiresAt")},
 }
