@@ -1,4 +1,5 @@
-//! `windrow doctor`: reads every batch's rows and checks that they tell one story.
+//! `windrow doctor`: reads every batch's rows and checks that they tell one story; then looks at
+//! messages.
 
 use serde_json::json;
 use windrow::prelude::*;
@@ -7,9 +8,11 @@ use windrow::store::inspect::{BatchesQuery, PAGE_MAX};
 
 use crate::context::Context;
 use crate::ending::Ending;
+use crate::messages::health::Health;
 use crate::text;
 
-/// Audits every batch of a database: each line in exactly one place, all counts as the rows say.
+/// Audits every batch of a database: each line in exactly one place, all counts as the rows say. Looks
+/// at messages, too: who runs them, what was given up on, what is stuck.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Name every batch, not only those in trouble
@@ -55,7 +58,11 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
             break;
         }
     }
-    let value = json!({ "batches": batches, "lines": lines, "wrong": found });
+    let health = Health::look(&context.config, &*store).await?;
+    if !context.json {
+        health.said().iter().try_for_each(|line| text::say(line))?;
+    }
+    let value = json!({ "batches": batches, "lines": lines, "wrong": found, "messages": health });
     context.tell(&value, || {
         let looked = format!("{} batches, {} lines", text::count(batches), text::count(lines));
         match wrong {
@@ -67,5 +74,5 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
             ),
         }
     })?;
-    Ok(if wrong == 0 { Ending::Good } else { Ending::Contradiction })
+    Ok(if wrong == 0 { health.ending() } else { Ending::Contradiction })
 }

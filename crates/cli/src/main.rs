@@ -18,10 +18,12 @@ mod failure;
 mod ingest;
 mod keys;
 mod log;
+mod messages;
 mod migrate;
 mod outputs;
 mod pick;
 mod place;
+mod plane;
 mod progress;
 mod results;
 mod retry;
@@ -91,6 +93,22 @@ enum Command {
     Export(results::ExportArgs),
     /// Shows the tries of one line that failed and were repeated
     Attempts(batches::AttemptsArgs),
+    /// Asks an object and waits for its answer
+    Call(messages::call::Args),
+    /// Lists calls, shows one, or says how they do
+    Calls(messages::calls::Args),
+    /// Lists messages that wait, or sends one
+    Messages(messages::queues::Args),
+    /// Reads, follows and appends events
+    Events(messages::events::Args),
+    /// Lists messages that were given up on, sends them again, or forgets them
+    DeadLetters(messages::dead_letters::Args),
+    /// Lists the processes that take part
+    Instances(messages::members::InstancesArgs),
+    /// Lists the partitions of messages and who runs them
+    Partitions(messages::members::PartitionsArgs),
+    /// Prints or applies the least rights that roles of PostgreSQL need
+    Grants(messages::grants::Args),
     /// Brings a database's schema up to date
     Migrate(migrate::Args),
     /// Audits every batch of a database: is every line in exactly one place?
@@ -140,6 +158,14 @@ async fn start(command: Command, flags: &Flags) -> anyhow::Result<Ending> {
         Command::Cancel(args) => steer::cancel(&context, args).await,
         Command::Retry(args) => retry::run(&context, args).await,
         Command::Attempts(args) => batches::attempts(&context, args).await,
+        Command::Call(args) => messages::call::run(&context, args).await,
+        Command::Calls(args) => messages::calls::run(&context, args).await,
+        Command::Messages(args) => messages::queues::run(&context, args).await,
+        Command::Events(args) => messages::events::run(&context, args).await,
+        Command::DeadLetters(args) => messages::dead_letters::run(&context, args).await,
+        Command::Instances(args) => messages::members::instances(&context, args).await,
+        Command::Partitions(args) => messages::members::partitions(&context, args).await,
+        Command::Grants(args) => messages::grants::run(&context, args).await,
         Command::Migrate(args) => migrate::run(&context, args).await,
         Command::Doctor(args) => doctor::run(&context, args).await,
         Command::Config(args) => config::show(&context, args),

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use tokio::net::TcpListener;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::task::JoinSet;
 use url::Url;
 use windrow::domain::Role;
 use windrow::engine::clock::Clock;
 use windrow::engine::execute::Executor;
+use windrow::engine::messages::Client;
 use windrow::engine::signal::Stop;
 use windrow::engine::storage::Storage;
 use windrow::engine::{Engine, Event, Report};
@@ -20,13 +21,14 @@ use windrow::store::Kind;
 use windrow_server::secret::{Secret, Terms};
 use windrow_server::shared::Shared;
 use windrow_server::tls::Tls;
-use windrow_server::{App, Metrics, Parts, Routes, Unserved};
+use windrow_server::{App, Messages, Metrics, Parts, Routes, Unserved};
 
 use crate::config::LogFormat;
 use crate::context::Context;
 use crate::drive::{Signals, end_at_once};
 use crate::ending::Ending;
 use crate::failure::Told;
+use crate::plane::Plane;
 use crate::run::{outputs_told, url};
 use crate::upstream::{DEFAULT, UpstreamArgs};
 use crate::{keys, log, text};
@@ -45,9 +47,13 @@ pub(crate) struct Args {
     to: Option<Url>,
     #[command(flatten)]
     upstream: UpstreamArgs,
-    /// Only the API: batches are worked on by `windrow work` elsewhere, on the same database
+    /// Only the API: batches and messages are worked on by `windrow work` elsewhere, on the same
+    /// database
     #[arg(long, conflicts_with = "to")]
     no_work: bool,
+    /// No messages: neither run here, nor in the API
+    #[arg(long)]
+    no_messages: bool,
     /// How lines of the log look [env: WINDROW_LOG_FORMAT] [default: text]; WINDROW_LOG says what is
     /// logged
     #[arg(long, value_enum)]
@@ -59,13 +65,20 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
     let metrics = Metrics::new(Clock::machine());
     let store = metrics.store(context.open().await?);
     let storage = Storage::open(&context.config.storage).with_context(outputs_told)?;
-    let stop = Stop::new();
-    let executor = match args.no_work {
+    let executor = executor(context, &args, &metrics)?;
+    let address = args.listen.unwrap_or(context.config.listen);
+    let listener = TcpListener::bind(address).await.with_context(|| {
+        let what = format!("could not listen on {address}");
+        Told::new(Ending::Failed, what, "choose another address with --listen.")
+    })?;
+    let tls = tls(context)?;
+    let mut signals = Signals::new().context("could not listen for signals")?;
+    let plane = match args.no_work || args.no_messages {
         true => None,
-        false => Some(executor(context, &args, &metrics)?),
+        false => Plane::start(context, &store).await?,
     };
     let engine = executor.clone().map(|executor| engine(context, executor, &store, &storage));
-    let app = App::new(Parts {
+    let parts = Parts {
         store: store.clone(),
         storage,
         routes: Arc::new(Served::new(context, &args)),
@@ -76,18 +89,15 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
         options: context.config.bounds.server.clone(),
         clock: Clock::machine(),
         metrics: metrics.clone(),
-    });
-    let address = args.listen.unwrap_or(context.config.listen);
-    let listener = TcpListener::bind(address).await.with_context(|| {
-        let what = format!("could not listen on {address}");
-        Told::new(Ending::Failed, what, "choose another address with --listen.")
-    })?;
-    let tls = tls(context)?;
-    let mut signals = Signals::new().context("could not listen for signals")?;
-    greet(context, &*store, &listener, args.no_work).await?;
+    };
+    let app = match args.no_messages {
+        true => App::new(parts),
+        false => App::with_messages(parts, messages(plane.as_ref(), &store)),
+    };
+    greet(context, &*store, &listener, engine.is_none()).await?;
 
     let handle = engine.as_ref().map(Engine::handle);
-    let (mut tasks, mut watchers) = (JoinSet::new(), JoinSet::new());
+    let (stop, mut tasks) = (Stop::new(), JoinSet::new());
     let server_stop = stop.clone();
     tasks.spawn(async move {
         app.serve(listener, tls, server_stop)
@@ -95,17 +105,13 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
             .map(|()| None::<Report>)
             .context("the server ended")
     });
+    if let Some(plane) = plane {
+        let plane_stop = stop.clone();
+        tasks.spawn(async move { plane.run(plane_stop).await.map(|()| None) });
+    }
+    let mut watchers = JoinSet::new();
     if let Some(engine) = engine {
-        let mut events = engine.handle().subscribe();
-        watchers.spawn(async move {
-            loop {
-                match events.recv().await {
-                    Ok(Event::Closed { batch }) => metrics.closed(&batch),
-                    Ok(Event::OutputFailed { .. }) | Err(RecvError::Lagged(_)) => {}
-                    Err(RecvError::Closed) => return,
-                }
-            }
-        });
+        watchers.spawn(count_closed(engine.handle().subscribe(), metrics));
         tasks.spawn(async move { Ok(Some(engine.run().await?)) });
     }
     let report = wait(&mut tasks, &mut signals, || {
@@ -118,6 +124,25 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
         format!("Stopped: {} lines went back to be claimed again.", text::count(released))
     })?;
     Ok(Ending::Good)
+}
+
+/// What the API does with messages: through the runner of this process, when there is one.
+fn messages(plane: Option<&Plane>, store: &Arc<dyn Store>) -> Messages {
+    match plane {
+        Some(plane) => Messages::new(plane.client()).watched(plane.watch()),
+        None => Messages::new(Client::new(store.clone())),
+    }
+}
+
+/// Counts the batches that are closed, as long as there are any.
+async fn count_closed(mut events: broadcast::Receiver<Event>, metrics: Metrics) {
+    loop {
+        match events.recv().await {
+            Ok(Event::Closed { batch }) => metrics.closed(&batch),
+            Ok(Event::OutputFailed { .. }) | Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return,
+        }
+    }
 }
 
 /// Waits until everything has ended. The first signal, or the first end, stops the rest.
@@ -164,14 +189,21 @@ fn engine(
 }
 
 /// What runs lines: one for the engine and for those who drive a job by hand; they share its
-/// connections.
+/// connections. None for a server without a worker, and for one that only runs messages.
 fn executor(
     context: &Context,
     args: &Args,
     metrics: &Metrics,
-) -> anyhow::Result<Arc<dyn Executor>> {
-    let executor = args.upstream.executor_for_all(context, args.to.as_ref())?;
-    Ok(Arc::new(metrics.executor(Shared::new(executor))))
+) -> anyhow::Result<Option<Arc<dyn Executor>>> {
+    let to = args.to.as_ref();
+    let messages_only = !args.no_messages
+        && !context.config.tables.is_empty()
+        && !UpstreamArgs::is_named(context, to);
+    if args.no_work || messages_only {
+        return Ok(None);
+    }
+    let executor = args.upstream.executor_for_all(context, to)?;
+    Ok(Some(Arc::new(metrics.executor(Shared::new(executor)))))
 }
 
 fn tls(context: &Context) -> anyhow::Result<Option<Tls>> {
@@ -198,7 +230,7 @@ async fn greet(
         "admin_key": made.as_ref().map(Secret::reveal),
     });
     context.tell(&value, || {
-        let work = if no_work { ", without a worker" } else { "" };
+        let work = if no_work { ", without a worker for batches" } else { "" };
         let mut said = format!("Windrow listens on {address}{work}.");
         if let Some(secret) = &made {
             said += &format!("\nThe admin's key, shown only now: {}", secret.reveal());

@@ -60,6 +60,11 @@ impl UpstreamArgs {
         build(Config { upstreams, default })
     }
 
+    /// Whether there is anywhere to send lines to.
+    pub(crate) fn is_named(context: &Context, to: Option<&Url>) -> bool {
+        to.is_some() || !context.config.upstreams.is_empty()
+    }
+
     fn upstream(&self, context: &Context, to: &Url) -> Upstream {
         let table = context.config.upstreams.get(DEFAULT).filter(|table| {
             table.base_url.parse::<Url>().is_ok_and(|url| url.origin() == to.origin())

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::Deserialize;
-use toml::de::DeTable;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 use windrow::engine::execute::http::Upstream;
 
 use super::nearest::nearest;
-
+use super::tables::{self, Tables};
 use super::{TEXTS, keys};
 use crate::ending::Ending;
 use crate::failure::Told;
@@ -28,10 +29,13 @@ pub(crate) struct File {
     /// Bounds and texts by their names.
     pub(crate) entries: BTreeMap<String, Entry>,
     pub(crate) upstreams: BTreeMap<String, Upstream>,
+    pub(crate) tables: Tables,
 }
 
-/// The only table there is.
+/// The table of those that lines are sent to.
 const UPSTREAMS: &str = "upstreams";
+/// The table whose keys are named with it and a full stop: `messages.partitions`.
+const MESSAGES: &str = "messages";
 
 #[derive(Deserialize)]
 struct Upstreams {
@@ -49,33 +53,76 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<File> {
 }
 
 fn parse(path: &Path, text: &str) -> anyhow::Result<File> {
-    let place = |at: usize| (path, line_of(text, at));
-    let table = DeTable::parse(text).map_err(|error| bad_toml(path, text, &error))?;
+    let mut table =
+        DeTable::parse(text).map_err(|error| bad_toml(path, text, &error))?.into_inner();
+    let page = Page { path, text };
+    let tables = Tables::take_from(&mut table, page)?;
     let mut entries = BTreeMap::new();
-    for (name, value) in table.get_ref() {
-        let known = name.get_ref().as_ref();
-        if known == UPSTREAMS {
-            continue;
+    for (name, value) in &table {
+        match (name.get_ref().as_ref(), value.get_ref()) {
+            (UPSTREAMS, _) => {}
+            (MESSAGES, DeValue::Table(inner)) => {
+                for (key, value) in inner {
+                    let known = format!("{MESSAGES}.{}", key.get_ref());
+                    page.entry(&mut entries, known, key.span().start, value)?;
+                }
+            }
+            (known, _) => page.entry(&mut entries, known.to_owned(), name.span().start, value)?,
         }
-        if keys::find(known).is_none() && !TEXTS.contains(&known) {
-            return Err(unknown(place(name.span().start), known, all_names()).into());
-        }
-        let said = &text[value.span()];
-        let value = match value.get_ref().as_str() {
-            Some(text) => text.to_owned(),
-            None => said.to_owned(),
-        };
-        let line = line_of(text, name.span().start);
-        entries.insert(known.to_owned(), Entry { value, line });
     }
     let upstreams: Upstreams =
         toml::from_str(text).map_err(|error| bad_toml(path, text, &error))?;
-    Ok(File { path: path.to_owned(), entries, upstreams: upstreams.upstreams })
+    Ok(File { path: path.to_owned(), entries, upstreams: upstreams.upstreams, tables })
+}
+
+/// A file while it is read.
+#[derive(Clone, Copy)]
+pub(super) struct Page<'a> {
+    pub(super) path: &'a Path,
+    pub(super) text: &'a str,
+}
+
+impl Page<'_> {
+    /// What the reader of TOML says, with its line.
+    pub(super) fn bad(self, error: &toml::de::Error) -> Told {
+        bad_toml(self.path, self.text, error)
+    }
+
+    /// A key that nobody knows, by the place where it begins.
+    pub(super) fn unknown<'a>(
+        self,
+        at: usize,
+        name: &str,
+        known: impl IntoIterator<Item = &'a str>,
+    ) -> Told {
+        unknown((self.path, line_of(self.text, at)), name, known)
+    }
+
+    /// The file and the line of a place in it.
+    pub(super) fn line(self, at: usize) -> String {
+        format!("{}:{}", self.path.display(), line_of(self.text, at))
+    }
+
+    fn entry(
+        self,
+        entries: &mut BTreeMap<String, Entry>,
+        known: String,
+        at: usize,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<(), Told> {
+        if keys::find(&known).is_none() && !TEXTS.contains(&known.as_str()) {
+            return Err(self.unknown(at, &known, all_names()));
+        }
+        let said = &self.text[value.span()];
+        let value = value.get_ref().as_str().unwrap_or(said).to_owned();
+        entries.insert(known, Entry { value, line: line_of(self.text, at) });
+        Ok(())
+    }
 }
 
 fn all_names() -> impl Iterator<Item = &'static str> {
     let bounds = keys::KEYS.iter().map(|key| key.name);
-    bounds.chain(TEXTS.iter().copied()).chain([UPSTREAMS])
+    bounds.chain(TEXTS.iter().copied()).chain([UPSTREAMS]).chain(tables::NAMES)
 }
 
 fn line_of(text: &str, at: usize) -> usize {
@@ -137,6 +184,21 @@ mod tests {
         let said = complaint("[upstreams.a]\nbase_url = \"http://h\"\nconnect_ms_mx = 3\n");
         assert!(said.starts_with("error: w.toml:3: there is no key `connect_ms_mx`"), "{said}");
         assert!(said.contains("did you mean `connect_ms_max`?"), "{said}");
+    }
+
+    #[test]
+    fn keys_of_messages_have_a_table_of_their_own() {
+        let text = "[messages]\npartitions = 64\nservice = \"shop\"\n";
+        let file = parse(Path::new("w.toml"), text).unwrap();
+        let entry = |value: &str, line| Entry { value: value.to_owned(), line };
+        assert_eq!(file.entries["messages.partitions"], entry("64", 2));
+        assert_eq!(file.entries["messages.service"], entry("shop", 3));
+        let said = complaint("[messages]\npartition = 3\n");
+        assert!(
+            said.starts_with("error: w.toml:2: there is no key `messages.partition`"),
+            "{said}"
+        );
+        assert!(said.contains("did you mean `messages.partitions`?"), "{said}");
     }
 
     #[test]

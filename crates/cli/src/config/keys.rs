@@ -4,6 +4,7 @@
 //! the names of seed 001 are kept, and count in the environment without a prefix too.
 
 use windrow::domain::lease::TRANCHE_LINES_MAX;
+use windrow::domain::partition::PARTITIONS_MAX;
 use windrow::engine;
 use windrow::prelude::IngestOptions;
 
@@ -13,6 +14,7 @@ pub(crate) struct Bounds {
     pub(crate) engine: engine::Options,
     pub(crate) ingest: IngestOptions,
     pub(crate) server: windrow_server::Options,
+    pub(crate) messages: engine::messages::Options,
 }
 
 /// A bound's value.
@@ -107,7 +109,7 @@ macro_rules! number {
     )* };
 }
 
-number!(u32, usize);
+number!(u16, u32, usize);
 
 impl Number for u64 {
     fn of(value: u64) -> Self {
@@ -156,6 +158,26 @@ macro_rules! key {
             },
         }
     };
+    // Told in seconds, kept in milliseconds.
+    ($name:literal, $bare:literal, secs $min:literal..=$max:expr, $($path:ident).+, $about:literal) => {
+        Key {
+            name: $name, about: $about, bare: $bare, kind: Kind::Whole($min, $max),
+            get: |bounds| Value::Whole(bounds.$($path).+ / 1000),
+            set: |bounds, value| if let Value::Whole(value) = value {
+                bounds.$($path).+ = value * 1000;
+            },
+        }
+    };
+    ($name:literal, $bare:literal, optional_secs $min:literal..=$max:expr, $($path:ident).+, $about:literal) => {
+        Key {
+            name: $name, about: $about, bare: $bare, kind: Kind::Optional($min, $max),
+            get: |bounds| bounds.$($path).+.map_or(Value::None, |value| Value::Whole(value / 1000)),
+            set: |bounds, value| bounds.$($path).+ = match value {
+                Value::Whole(value) => Some(value * 1000),
+                Value::Decimal(_) | Value::Switch(_) | Value::None => None,
+            },
+        }
+    };
 }
 
 const CLAIM_MAX: u64 = TRANCHE_LINES_MAX as u64;
@@ -164,6 +186,7 @@ const DAY_MS: u64 = 24 * HOUR_MS;
 /// A hundred years, give or take.
 const AGE_SECS_MAX: u64 = 100 * 366 * 24 * 3600;
 const TIB: u64 = 1 << 40;
+const PARTITIONS: u64 = PARTITIONS_MAX as u64;
 
 /// All of them, in the order in which people read them.
 pub(crate) const KEYS: &[Key] = &[
@@ -285,6 +308,46 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key!("server_grace_ms", false, whole 0..=HOUR_MS, server.grace_ms,
         "longest wait for requests in flight when the server stops"),
+    key!("messages.partitions", false, whole 1..=PARTITIONS, messages.partitions,
+        "parts that streams are spread over; fixed by whoever runs messages of a database first"),
+    key!("messages.own_max", false, whole 1..=PARTITIONS, messages.own_max,
+        "most partitions that one process runs"),
+    key!("messages.heartbeat_ms", false, whole 10..=HOUR_MS, messages.heartbeat_ms,
+        "how often a process that runs messages says that it is alive"),
+    key!("messages.stale_ms", false, whole 21..=HOUR_MS, messages.stale_ms,
+        "when one that fell silent is taken for dead; more than two heartbeats"),
+    key!("messages.poll_ms", false, whole 50..=HOUR_MS, messages.poll_ms,
+        "how often an idle process looks for messages nobody told it of"),
+    key!("messages.streams_in_flight_max", false, whole 1..=5_000, messages.streams_in_flight_max,
+        "most streams that run at the same time"),
+    key!("messages.held_max", false, whole 1..=10_000, messages.messages_held_max,
+        "most messages in memory"),
+    key!("messages.held_bytes_max", false, whole 1..=TIB, messages.bytes_held_max,
+        "most bytes of them"),
+    key!("messages.commits_in_flight_max", false, whole 1..=64, messages.commits_in_flight_max,
+        "most commits of messages under way"),
+    key!("messages.handler_ms_max", false, whole 1..=DAY_MS, messages.handler_ms_max,
+        "longest run of a handler or a publisher"),
+    key!("messages.grace_ms", false, whole 0..=HOUR_MS, messages.grace_ms,
+        "longest wait for handlers that run when asked to stop"),
+    key!("messages.attempts_max", false, whole 1..=1000, messages.retry.attempts_max,
+        "most tries of a message or call"),
+    key!("messages.backoff_ms_min", false, whole 1..=DAY_MS, messages.retry.backoff_ms_min,
+        "longest wait before the second try of a message; doubles with each further one"),
+    key!("messages.backoff_ms_max", false, whole 1..=DAY_MS, messages.retry.backoff_ms_max,
+        "longest wait there is, also for a Retry-After"),
+    key!("messages.retention_dedupe_secs", false, secs 1..=AGE_SECS_MAX, messages.upkeep.dedupe_ms,
+        "how long the id of a message is known, by which a repeat counts once"),
+    key!("messages.retention_answered_secs", false, secs 1..=AGE_SECS_MAX, messages.upkeep.archive_ms,
+        "how long answered calls stay in lists before they move to the archive"),
+    key!("messages.retention_tombstone_secs", false, secs 1..=AGE_SECS_MAX, messages.upkeep.tombstone_ms,
+        "how long expired calls still refuse to run again"),
+    key!("messages.retention_dead_secs", false, optional_secs 1..=AGE_SECS_MAX, messages.upkeep.dead_ms,
+        "how long dead letters are kept"),
+    key!("messages.retention_stream_secs", false, secs 1..=AGE_SECS_MAX, messages.upkeep.stream_ms,
+        "how long streams without messages are remembered"),
+    key!("messages.upkeep_ms", false, whole 1000..=DAY_MS, messages.upkeep_ms,
+        "how often what is past its time is removed"),
 ];
 
 #[cfg(test)]

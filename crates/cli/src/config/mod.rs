@@ -7,6 +7,7 @@ mod file;
 mod keys;
 mod nearest;
 mod show;
+mod tables;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,7 +18,9 @@ use windrow::prelude::Owner;
 
 pub(crate) use keys::{Bounds, KEYS};
 pub(crate) use show::{Args as ShowArgs, run as show};
+pub(crate) use tables::{Outlet, Source, Tables};
 use windrow::engine::execute::http::Upstream;
+use windrow::engine::messages::Unrouted;
 
 use crate::database::Database;
 use crate::ending::Ending;
@@ -35,12 +38,16 @@ pub(crate) const TEXTS: &[&str] = &[
     "otlp",
     "log",
     "log_format",
+    "messages.service",
+    "messages.unrouted",
 ];
 
 /// Where the server listens: nobody else's business unless somebody says so.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 /// The file that is looked for when none is named.
 const FILE: &str = "windrow.toml";
+/// The service whose instances run messages.
+const SERVICE: &str = "windrow";
 /// The SQLite file in the data folder.
 const DATABASE_FILE: &str = "windrow.db";
 /// The folder of outputs in the data folder.
@@ -124,6 +131,10 @@ pub(crate) struct Config {
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
     pub(crate) upstreams: BTreeMap<String, Upstream>,
+    /// The service whose instances run the messages of this database.
+    pub(crate) service: String,
+    /// Who handles and publishes messages, and where more come from.
+    pub(crate) tables: Tables,
     /// The file that was read.
     pub(crate) file: Option<PathBuf>,
     origins: BTreeMap<&'static str, Origin>,
@@ -155,7 +166,7 @@ impl Config {
         let file = path.as_deref().map(file::read).transpose()?.unwrap_or_default();
         let layers = Layers { flags, environment, file };
         let mut origins = BTreeMap::new();
-        let bounds = layers.bounds(&mut origins)?;
+        let mut bounds = layers.bounds(&mut origins)?;
         let mut texts = BTreeMap::new();
         for name in TEXTS {
             if let Some((value, origin)) = layers.text(name) {
@@ -170,6 +181,7 @@ impl Config {
             None => Database::File(data.join(DATABASE_FILE)),
         };
         let outputs = || data.join(OUTPUTS).display().to_string();
+        bounds.messages.unrouted = unrouted_of(text("messages.unrouted"), &origins)?;
         Ok(Self {
             bounds,
             database,
@@ -190,6 +202,8 @@ impl Config {
             log_format: log_format_of(text("log_format"), &origins)?,
             data,
             upstreams: layers.file.upstreams,
+            service: text("messages.service").unwrap_or_else(|| SERVICE.to_owned()),
+            tables: layers.file.tables,
             file: path,
             origins,
         })
@@ -241,7 +255,7 @@ impl Layers<'_> {
     }
 
     fn in_environment(&self, name: &str) -> Option<Sourced> {
-        let upper = name.to_uppercase();
+        let upper = name.to_uppercase().replace('.', "_");
         let own = match name {
             "database" => "WINDROW_DATABASE_URL".to_owned(),
             _ => format!("WINDROW_{upper}"),
@@ -311,6 +325,22 @@ fn log_format_of(
             Err(bad("log_format", origins, format!("{other:?} is neither text nor json")))
         }
     }
+}
+
+/// The words for what becomes of messages that nobody takes.
+pub(crate) const UNROUTED: [(&str, Unrouted); 3] =
+    [("dead_letter", Unrouted::DeadLetter), ("keep", Unrouted::Keep), ("drop", Unrouted::Drop)];
+
+fn unrouted_of(
+    text: Option<String>,
+    origins: &BTreeMap<&'static str, Origin>,
+) -> Result<Unrouted, Told> {
+    let Some(text) = text else { return Ok(Unrouted::default()) };
+    let found = UNROUTED.into_iter().find(|(word, _)| *word == text);
+    found.map(|(_, unrouted)| unrouted).ok_or_else(|| {
+        let why = format!("{text:?} is none of dead_letter, keep and drop");
+        bad("messages.unrouted", origins, why)
+    })
 }
 
 fn half(given: &str, missing: &str) -> Told {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Config, KEYS, TEXTS, keys};
+use super::{Config, KEYS, TEXTS, UNROUTED, keys};
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::table::Table;
@@ -30,6 +30,13 @@ fn shown(config: &Config, name: &str) -> String {
         "storage" => config.storage.clone(),
         "log" => config.log.clone(),
         "log_format" => format!("{:?}", config.log_format).to_lowercase(),
+        "listen" => config.listen.to_string(),
+        "messages.service" => config.service.clone(),
+        "messages.unrouted" => {
+            let wanted = config.bounds.messages.unrouted;
+            let word = UNROUTED.into_iter().find(|(_, unrouted)| *unrouted == wanted);
+            word.map_or_else(String::new, |(word, _)| word.to_owned())
+        }
         _ => String::new(),
     }
 }
@@ -49,6 +56,9 @@ fn as_text(config: &Config) -> String {
     let mut said = format!("file: {file}\n\n{table}\n");
     for (name, upstream) in &config.upstreams {
         said.push_str(&format!("\n[upstreams.{name}]\n{upstream:#?}\n"));
+    }
+    for (name, options) in config.tables.shown() {
+        said.push_str(&format!("\n[{name}]\n{options}\n"));
     }
     said.trim_end().to_owned()
 }
@@ -74,5 +84,6 @@ fn as_json(config: &Config) -> Value {
         );
     }
     let upstreams: Vec<&String> = config.upstreams.keys().collect();
-    json!({ "file": config.file, "values": entries, "upstreams": upstreams })
+    let tables: Vec<String> = config.tables.shown().into_iter().map(|(name, _)| name).collect();
+    json!({ "file": config.file, "values": entries, "upstreams": upstreams, "tables": tables })
 }

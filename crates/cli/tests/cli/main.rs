@@ -7,6 +7,7 @@ mod batches;
 mod config;
 mod demo;
 mod kit;
+mod messages;
 mod results;
 mod run;
 mod stop;

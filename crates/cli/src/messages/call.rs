@@ -1,0 +1,116 @@
+//! `windrow call`: asks an object, and waits for its answer.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use serde_json::json;
+use windrow::domain::{CrashPolicy, RequestId};
+use windrow::engine::messages::{Client, ClientError, Outcome};
+use windrow::store::call::{CallKey, NewCall};
+
+use super::payload::{Given, readable, whole};
+use super::told;
+use crate::clock;
+use crate::context::Context;
+use crate::ending::Ending;
+use crate::failure::Told;
+use crate::text;
+
+/// What the calls of this program say of who calls.
+const CALLER: &str = "windrow call";
+
+/// Asks an object and waits for its answer. With an --id the call can be repeated and happens once.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The type of the object
+    object_type: String,
+    /// Which object of that type
+    object_id: String,
+    /// What it is asked to do
+    method: String,
+    /// The arguments: a text, @FILE, or - for standard input
+    args: Option<Given>,
+    /// The call's id: the same one again gives the same answer [default: a new one]
+    #[arg(long, value_parser = request_id)]
+    id: Option<RequestId>,
+    /// How long to wait for the answer
+    #[arg(long, value_name = "SECS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    wait: u64,
+    /// What becomes of it when the process that runs it dies: retry or fail
+    #[arg(long, value_name = "POLICY", default_value = "retry")]
+    crash: CrashPolicy,
+    /// For how long the answer is kept [default: for ever]
+    #[arg(long, value_name = "SECS", value_parser = clap::value_parser!(u32).range(1..))]
+    expires: Option<u32>,
+}
+
+pub(super) fn request_id(text: &str) -> Result<RequestId, String> {
+    RequestId::new(text).map_err(|bad| bad.to_string())
+}
+
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
+    let store = context.open_existing().await?;
+    let client = Client::new(store);
+    let fresh = || RequestId::new(uuid::Uuid::now_v7().to_string()).expect("an id is a name");
+    let request_id = args.id.unwrap_or_else(fresh);
+    let key = CallKey { owner: context.config.owner.clone(), request_id };
+    let life = args.expires.map(|secs| SignedDuration::from_secs(secs.into()));
+    let call = NewCall {
+        key: key.clone(),
+        object_type: args.object_type,
+        object_id: args.object_id,
+        method: args.method,
+        args: Given::read(args.args).await?,
+        policy: args.crash,
+        caller_object: None,
+        caller_client: Some(CALLER.to_owned()),
+        expires_at: life.map(|life| clock::now() + life),
+        waiter: None,
+    };
+    let outcome = client.call(call, Duration::from_secs(args.wait)).await.map_err(refused)?;
+    answer(context, &key, &outcome)
+}
+
+fn refused(error: ClientError) -> anyhow::Error {
+    match error {
+        ClientError::Store(error) => told(error),
+        ClientError::UnknownObjectType { object_type, known } => {
+            let what = format!("there are no objects of type {object_type:?}");
+            let remedy = match known.as_slice() {
+                [] => "name a handler as [objects.TYPE] in the configuration of those who run \
+                       messages."
+                    .to_owned(),
+                known => format!("the types are {}.", known.join(", ")),
+            };
+            Told::new(Ending::Failed, what, remedy).into()
+        }
+    }
+}
+
+/// Says what the object answered.
+fn answer(context: &Context, key: &CallKey, outcome: &Outcome) -> anyhow::Result<Ending> {
+    let id = key.request_id.as_str();
+    match outcome {
+        Outcome::Reply(reply) => {
+            let value = json!({ "request_id": id, "state": "completed" });
+            context.tell(&whole(&value, &[("reply", reply)]), || readable(reply))?;
+            Ok(Ending::Good)
+        }
+        Outcome::Failed(error) => {
+            let what = format!("call {id} failed: {}", text::one_line(error));
+            let remedy = "mend the cause and ask again with another id; this one keeps its answer.";
+            Err(Told::new(Ending::Failed, what, remedy).into())
+        }
+        Outcome::Expired => {
+            let what = format!("call {id} was answered, and its answer is no longer kept");
+            Err(Told::new(Ending::Failed, what, "ask again with another id.").into())
+        }
+        Outcome::Pending => {
+            let value = json!({ "request_id": id, "state": "pending" });
+            context.tell(&value, || {
+                format!("call {id} has no answer yet; later: windrow calls get {id}")
+            })?;
+            Ok(Ending::Stopped)
+        }
+    }
+}

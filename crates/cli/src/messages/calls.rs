@@ -1,0 +1,210 @@
+//! `windrow calls`: what was asked of objects, what became of it, and how calls do on the whole.
+
+use windrow::domain::{CallState, InstanceId, RequestId};
+use windrow::store::call::{Call, CallKey, CallStats, CallsQuery, StatsQuery};
+
+use super::call::request_id;
+use super::payload::{readable, whole};
+use super::{Part, Rows, more, scope, told};
+use crate::batches::when;
+use crate::context::Context;
+use crate::ending::Ending;
+use crate::table::Table;
+use crate::text;
+
+/// Longest text of a column.
+const CHARS_MAX: usize = 60;
+
+/// Lists calls, shows one, or says how they do.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    list: ListArgs,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Lists calls, newest first; those in the archive are not listed
+    List(ListArgs),
+    /// Shows one call, with its arguments and its answer, also from the archive
+    Get(GetArgs),
+    /// Says how calls do: states, ages, times to the answer, failures, repeats, size
+    Stats(StatsArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    /// Only of this object
+    #[arg(long, value_name = "TYPE/ID", value_parser = object)]
+    object: Option<(String, String)>,
+    /// Only in these states, separated by commas: pending, processing, completed, failed, expired
+    #[arg(long, value_name = "STATE", value_delimiter = ',')]
+    state: Vec<CallState>,
+    /// Only those that this instance began with last
+    #[arg(long, value_name = "ID")]
+    instance: Option<InstanceId>,
+    /// Only those that began so many seconds ago and have no answer yet
+    #[arg(long, value_name = "SECS", num_args = 0..=1, default_missing_value = "60")]
+    stuck: Option<u32>,
+    #[command(flatten)]
+    part: Part,
+}
+
+#[derive(Debug, clap::Args)]
+struct GetArgs {
+    /// The call's id
+    #[arg(value_parser = request_id)]
+    request_id: RequestId,
+}
+
+#[derive(Debug, clap::Args)]
+struct StatsArgs {
+    /// How far back to look
+    #[arg(long, value_name = "SECS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..))]
+    window: u32,
+    /// From when on a call without an answer is old, or stuck
+    #[arg(long, value_name = "SECS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
+    old: u32,
+    /// Of every owner
+    #[arg(long)]
+    all: bool,
+}
+
+fn object(text: &str) -> Result<(String, String), String> {
+    let (object_type, id) = text.split_once('/').ok_or("give it as TYPE/ID")?;
+    Ok((object_type.to_owned(), id.to_owned()))
+}
+
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
+    match args.command {
+        None => list(context, args.list).await,
+        Some(Command::List(args)) => list(context, args).await,
+        Some(Command::Get(args)) => get(context, args).await,
+        Some(Command::Stats(args)) => stats(context, args).await,
+    }
+}
+
+async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Ending> {
+    let store = context.open_existing().await?;
+    let scope = args.part.scope(context);
+    let query = CallsQuery {
+        object: args.object,
+        states: args.state,
+        instance: args.instance,
+        stuck_ms: args.stuck.map(|secs| u64::from(secs) * 1000),
+        after: args.part.after,
+        limit: args.part.limit,
+    };
+    let page = store.calls(&scope, query).await.map_err(told)?;
+    let next = page.next.as_deref();
+    context.tell(&Rows { rows: page.rows.iter().collect::<Vec<_>>(), next }, || {
+        if page.rows.is_empty() {
+            return "No calls.".to_owned();
+        }
+        let titles =
+            ["call", "object", "method", "state", "repeats", "created", "answered", "error"];
+        let mut table = Table::new(&titles);
+        table.right(&[4]);
+        for call in &page.rows {
+            table.row([
+                call.key.request_id.to_string(),
+                format!("{}/{}", call.object_type, call.object_id),
+                call.method.clone(),
+                call.state.to_string(),
+                text::count(call.retry_count.into()),
+                when(call.created_at),
+                call.processed_at.map_or("-".to_owned(), when),
+                short(call.error.as_deref().unwrap_or_default()),
+            ]);
+        }
+        format!("{table}{}", more(next))
+    })?;
+    Ok(Ending::Good)
+}
+
+fn short(text: &str) -> String {
+    text::short(&text::one_line(text), CHARS_MAX)
+}
+
+async fn get(context: &Context, args: GetArgs) -> anyhow::Result<Ending> {
+    let store = context.open_existing().await?;
+    let key = CallKey { owner: context.config.owner.clone(), request_id: args.request_id };
+    let call = store.call(&key).await.map_err(told)?;
+    let reply = call.reply.as_deref().unwrap_or_default();
+    context.tell(&whole(&call, &[("args", &call.args), ("reply", reply)]), || shown(&call))?;
+    Ok(Ending::Good)
+}
+
+fn shown(call: &Call) -> String {
+    let mut said = String::new();
+    let mut line = |word: &str, value: Option<String>| {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            said.push_str(&format!("{word:<10}{value}\n"));
+        }
+    };
+    line("call", Some(call.key.request_id.to_string()));
+    line("object", Some(format!("{}/{}", call.object_type, call.object_id)));
+    line("method", Some(call.method.clone()));
+    let archived = if call.is_archived { " (archived)" } else { "" };
+    line("state", Some(format!("{}{archived}", call.state)));
+    line("args", Some(readable(&call.args)));
+    line("reply", call.reply.as_deref().map(readable));
+    line("error", call.error.as_deref().map(text::one_line));
+    line("repeats", Some(text::count(call.retry_count.into())));
+    line("crash", Some(call.policy.as_str().to_owned()));
+    line("instance", call.instance.map(|instance| instance.to_string()));
+    let callers = [&call.caller_object, &call.caller_client];
+    let callers: Vec<&str> = callers.into_iter().flatten().map(String::as_str).collect();
+    line("caller", Some(callers.join(", ")));
+    line("created", Some(when(call.created_at)));
+    line("answered", call.processed_at.map(when));
+    line("expires", call.expires_at.map(when));
+    said.trim_end().to_owned()
+}
+
+async fn stats(context: &Context, args: StatsArgs) -> anyhow::Result<Ending> {
+    let store = context.open_existing().await?;
+    let query =
+        StatsQuery { window_ms: u64::from(args.window) * 1000, old_ms: u64::from(args.old) * 1000 };
+    let stats = store.call_stats(&scope(context, args.all), query).await.map_err(told)?;
+    context.tell(&stats, || figures(&stats, &args))?;
+    Ok(Ending::Good)
+}
+
+fn figures(stats: &CallStats, args: &StatsArgs) -> String {
+    let mut said = String::new();
+    let mut line = |word: &str, value: String| said.push_str(&format!("{word:<24}{value}\n"));
+    for (state, calls) in &stats.by_state {
+        line(state.as_str(), text::count(*calls));
+    }
+    let ms = |ms: Option<f64>| ms.map_or("-".to_owned(), |ms| format!("{ms:.1} ms"));
+    let age = stats.pending_age_ms.map(std::time::Duration::from_millis);
+    line("oldest pending", age.map_or("-".to_owned(), text::time));
+    line(&format!("pending over {} s", args.old), text::count(stats.pending_old));
+    line(&format!("processing over {} s", args.old), text::count(stats.stuck));
+    line("answered in, p50", ms(stats.p50_ms));
+    line("answered in, p95", ms(stats.p95_ms));
+    line("answered in, p99", ms(stats.p99_ms));
+    let failed = stats.failure_rate.map(|rate| format!("{:.2}%", rate * 100.0));
+    line("failed", failed.unwrap_or_else(|| "-".to_owned()));
+    line("rows", text::count(stats.rows));
+    line("rows in the archive", text::count(stats.archived_rows));
+    line("size", text::size(stats.bytes));
+    if !stats.retries.is_empty() {
+        let mut table = Table::new(&["object type", "method", "calls", "repeats a call"]);
+        table.right(&[2, 3]);
+        for method in &stats.retries {
+            table.row([
+                method.object_type.clone(),
+                method.method.clone(),
+                text::count(method.calls),
+                format!("{:.2}", method.retries_mean),
+            ]);
+        }
+        said.push_str(&format!("\n{table}"));
+    }
+    format!("The last {} s:\n{}", text::count(args.window.into()), said.trim_end())
+}

@@ -1,0 +1,197 @@
+//! `windrow events`: what happened to streams, read, followed and appended.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use windrow::domain::{Expected, Stream};
+use windrow::store::event::{Append, Event, NewEvent};
+use windrow::store::inspect::PAGE_MAX;
+
+use super::payload::{Given, readable, whole};
+use super::{Rows, headers, scope, stream, told};
+use crate::batches::when;
+use crate::config::pair;
+use crate::context::Context;
+use crate::drive::Signals;
+use crate::ending::Ending;
+use crate::table::Table;
+use crate::{clock, text};
+
+/// How often those who follow look for more.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Longest text of a column.
+const CHARS_MAX: usize = 60;
+
+/// Reads, follows and appends events.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Reads a stream's events in their order
+    Read(ReadArgs),
+    /// Appends an event to a stream
+    Append(AppendArgs),
+    /// Shows a stream's events, those there are and those that come, until it is stopped
+    Follow(FollowArgs),
+    /// Reads the events of all streams in the order in which they were committed
+    Feed(FeedArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct ReadArgs {
+    /// The stream
+    #[arg(value_parser = stream)]
+    stream: Stream,
+    /// From this version on
+    #[arg(long, value_name = "VERSION", default_value_t = 1)]
+    from: u64,
+    /// Most events
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_MAX)))]
+    limit: u32,
+}
+
+#[derive(Debug, clap::Args)]
+struct AppendArgs {
+    /// The stream
+    #[arg(value_parser = stream)]
+    stream: Stream,
+    /// What happened: money.deposited
+    kind: String,
+    /// What is to be known about it: a text, @FILE, or - for standard input
+    payload: Option<Given>,
+    /// Only if this is the stream's last version; 0 for a new stream
+    #[arg(long, value_name = "VERSION")]
+    expected: Option<u64>,
+    /// Its id [default: a new one]
+    #[arg(long)]
+    id: Option<String>,
+    /// What travels with it; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    header: Vec<(String, String)>,
+}
+
+#[derive(Debug, clap::Args)]
+struct FollowArgs {
+    /// The stream
+    #[arg(value_parser = stream)]
+    stream: Stream,
+    /// From this version on [default: what comes from now on]
+    #[arg(long, value_name = "VERSION")]
+    from: Option<u64>,
+}
+
+#[derive(Debug, clap::Args)]
+struct FeedArgs {
+    /// Behind this place, as the last page told it
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<String>,
+    /// Most events
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_MAX)))]
+    limit: u32,
+    /// Of every owner
+    #[arg(long)]
+    all: bool,
+}
+
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
+    match args.command {
+        Command::Read(args) => read(context, args).await,
+        Command::Append(args) => append(context, args).await,
+        Command::Follow(args) => follow(context, args).await,
+        Command::Feed(args) => feed(context, args).await,
+    }
+}
+
+async fn read(context: &Context, args: ReadArgs) -> anyhow::Result<Ending> {
+    let store = context.open_existing().await?;
+    let owner = &context.config.owner;
+    let events = store.read_stream(owner, &args.stream, args.from, args.limit).await;
+    tell(context, &events.map_err(told)?, None)
+}
+
+async fn feed(context: &Context, args: FeedArgs) -> anyhow::Result<Ending> {
+    let store = context.open_existing().await?;
+    let scope = scope(context, args.all);
+    let page = store.read_all(&scope, args.after.as_deref(), args.limit).await.map_err(told)?;
+    tell(context, &page.rows, page.next.as_deref())
+}
+
+fn tell(context: &Context, events: &[Event], next: Option<&str>) -> anyhow::Result<Ending> {
+    let rows = events.iter().map(|event| whole(event, &[("payload", &event.payload)])).collect();
+    context.tell(&Rows { rows, next }, || {
+        let next = next.map(|next| format!("\nnext: --after {next}")).unwrap_or_default();
+        if events.is_empty() {
+            return format!("No events.{next}");
+        }
+        let mut table = Table::new(&["stream", "version", "at", "kind", "id", "payload"]);
+        table.right(&[1]);
+        events.iter().for_each(|event| table.row(row(event)));
+        format!("{table}{next}")
+    })?;
+    Ok(Ending::Good)
+}
+
+fn row(event: &Event) -> [String; 6] {
+    let short = |text: &str| text::short(&text::one_line(text), CHARS_MAX);
+    [
+        event.stream.to_string(),
+        event.version.to_string(),
+        when(event.at),
+        short(&event.kind),
+        short(&event.id),
+        short(&readable(&event.payload)),
+    ]
+}
+
+async fn append(context: &Context, args: AppendArgs) -> anyhow::Result<Ending> {
+    let store = context.open().await?;
+    let event = NewEvent {
+        id: args.id.unwrap_or_else(|| uuid::Uuid::now_v7().to_string()),
+        kind: args.kind,
+        payload: Given::read(args.payload).await?,
+        headers: headers(args.header),
+    };
+    let append = Append {
+        owner: context.config.owner.clone(),
+        stream: args.stream.clone(),
+        expected: args.expected.map_or(Expected::Any, Expected::Version),
+        events: vec![event],
+    };
+    let appended = store.append(vec![append]).await.map_err(told)?;
+    let version = appended.first().map_or(0, |appended| appended.last);
+    let stream = &args.stream;
+    context.tell(&serde_json::json!({ "stream": stream, "version": version }), || {
+        format!("Stream {stream} is at version {version}.")
+    })?;
+    Ok(Ending::Good)
+}
+
+/// One line for each event, until somebody has seen enough.
+async fn follow(context: &Context, args: FollowArgs) -> anyhow::Result<Ending> {
+    let store = context.open_existing().await?;
+    let mut signals = Signals::new().context("could not listen for signals")?;
+    let (owner, stream) = (&context.config.owner, &args.stream);
+    let mut from = match args.from {
+        Some(from) => from,
+        None => store.stream_version(owner, stream).await.map_err(told)? + 1,
+    };
+    loop {
+        let events = store.read_stream(owner, stream, from, PAGE_MAX).await.map_err(told)?;
+        for event in &events {
+            let value = whole(event, &[("payload", &event.payload)]);
+            context.tell(&value, || row(event).join("  "))?;
+            from = event.version + 1;
+        }
+        if events.len() == PAGE_MAX as usize {
+            continue;
+        }
+        tokio::select! {
+            () = clock::pause(LOOK_EVERY) => {}
+            () = signals.next() => return Ok(Ending::Good),
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! The messages of this process: a runner with the handlers and publishers that the configuration
+//! names, and the consumers that fill the inbox.
+//!
+//! Holds throughout: a process for which the configuration names no handler, publisher or consumer
+//! runs no messages, since one without handlers would take partitions from those that have them; all
+//! parts end together, and what runs may finish within the grace.
+
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+use windrow::domain::attempt::Failure;
+use windrow::engine::clock::Clock;
+use windrow::engine::deliver::webhook::Webhook;
+use windrow::engine::deliver::{BadOption, Inlet, Parcel, Patterns, Publisher, Route, Routes};
+use windrow::engine::messages::{Client, Gauges, Options, Runner, http};
+use windrow::engine::signal::Stop;
+use windrow::store::{Kind, Store};
+use windrow_brokers::nats::{NatsConsumer, NatsPublisher};
+use windrow_brokers::rabbitmq::{RabbitConsumer, RabbitPublisher};
+use windrow_brokers::redis::RedisPublisher;
+
+use crate::config::{Config, Outlet, Source, Tables};
+use crate::context::Context;
+use crate::ending::Ending;
+use crate::failure::Told;
+
+/// The messages of this process, running.
+pub(crate) struct Plane {
+    runner: Runner,
+    consumers: Vec<Consumer>,
+}
+
+/// Fills the inbox.
+enum Consumer {
+    Nats(NatsConsumer),
+    Rabbitmq(RabbitConsumer),
+}
+
+impl Plane {
+    /// Joins those who run the messages of this database. None when the configuration names nothing
+    /// to do.
+    pub(crate) async fn start(
+        context: &Context,
+        store: &Arc<dyn Store>,
+    ) -> anyhow::Result<Option<Self>> {
+        let config = &context.config;
+        if config.tables.is_empty() {
+            return Ok(None);
+        }
+        let runner = runner(config, store)?;
+        let runner = runner.start().await.map_err(|error| refused(config, error))?;
+        match consumers(config, &runner.client()) {
+            Ok(consumers) => Ok(Some(Self { runner, consumers })),
+            Err(error) => {
+                runner.stop().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Who sends and asks here: the runner is told at once.
+    pub(crate) fn client(&self) -> Client {
+        self.runner.client()
+    }
+
+    /// The runner's numbers.
+    pub(crate) fn watch(&self) -> impl Fn() -> Gauges + Send + Sync + 'static {
+        self.runner.watch()
+    }
+
+    /// Runs until it is stopped. An error when it broke off.
+    pub(crate) async fn run(self, stop: Stop) -> anyhow::Result<()> {
+        let Self { mut runner, consumers } = self;
+        let mut consuming = JoinSet::new();
+        for consumer in consumers {
+            let stop = stop.clone();
+            consuming.spawn(async move { consumer.run(&stop).await });
+        }
+        tokio::select! {
+            () = stop.given() => {}
+            () = runner.ended() => anyhow::bail!("the message runner broke off"),
+        }
+        // What came in is taken in before those who handle it leave.
+        while consuming.join_next().await.is_some() {}
+        runner.stop().await;
+        Ok(())
+    }
+}
+
+impl Consumer {
+    async fn run(&self, stop: &Stop) {
+        match self {
+            Consumer::Nats(consumer) => consumer.run(stop).await,
+            Consumer::Rabbitmq(consumer) => consumer.run(stop).await,
+        }
+    }
+}
+
+fn runner(
+    config: &Config,
+    store: &Arc<dyn Store>,
+) -> anyhow::Result<windrow::engine::messages::Builder> {
+    let Tables { objects, inbox, publish, .. } = &config.tables;
+    let lifecycle = !publish.is_empty();
+    let options = Options { lifecycle, ..config.bounds.messages.clone() };
+    let mut builder = Runner::builder(store.clone(), config.service.clone())
+        .options(options)
+        .routes(routes(config)?);
+    for (name, options) in objects {
+        let remote = http::Remote::new(options).map_err(|bad| wrong("objects", name, bad))?;
+        builder = builder.object(remote.object(name));
+    }
+    for (name, handler) in inbox {
+        let remote = http::Remote::new(&handler.to).map_err(|bad| wrong("inbox", name, bad))?;
+        builder = builder.consumer(name, handler.patterns.clone(), remote);
+    }
+    Ok(builder)
+}
+
+/// The publishers. What happens to batches and no publisher takes is of interest to nobody, and is no
+/// dead letter.
+fn routes(config: &Config) -> anyhow::Result<Routes> {
+    let mut routes = Vec::new();
+    for (name, publish) in &config.tables.publish {
+        let publisher: Result<Arc<dyn Publisher>, BadOption> = match &publish.to {
+            Outlet::Webhook(options) => Webhook::new(name, options).map(|made| Arc::new(made) as _),
+            Outlet::Nats(options) => {
+                NatsPublisher::new(name, options.clone()).map(|made| Arc::new(made) as _)
+            }
+            Outlet::Redis(options) => {
+                RedisPublisher::new(name, options.clone()).map(|made| Arc::new(made) as _)
+            }
+            Outlet::Rabbitmq(options) => {
+                RabbitPublisher::new(name, options.clone()).map(|made| Arc::new(made) as _)
+            }
+        };
+        let publisher = publisher.map_err(|bad| wrong("publish", name, bad))?;
+        routes.push(Route::new(publish.patterns.clone(), publisher));
+    }
+    if !routes.is_empty() {
+        routes.push(Route::new(of_batches(), Arc::new(Nowhere)));
+    }
+    Ok(Routes::new(routes)?)
+}
+
+/// What the batch plane says.
+fn of_batches() -> Patterns {
+    let kinds = ["batch.completed", "batch.failed", "batch.expired", "batch.cancelled"];
+    let kinds = kinds.into_iter().map(Into::into).collect();
+    Patterns { kinds, streams: vec!["batch/*".into()], owners: Vec::new() }
+}
+
+/// Takes what nobody else wants.
+struct Nowhere;
+
+#[async_trait::async_trait]
+impl Publisher for Nowhere {
+    fn name(&self) -> &str {
+        "(nowhere)"
+    }
+
+    async fn publish(&self, _: &Parcel) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+fn consumers(config: &Config, client: &Client) -> anyhow::Result<Vec<Consumer>> {
+    let mut consumers = Vec::new();
+    for (name, consume) in &config.tables.consume {
+        let owner = consume.owner.as_ref().unwrap_or(&config.owner);
+        let inlet: Arc<dyn Inlet> = Arc::new(client.inlet(owner.clone()));
+        let consumer = match &consume.from {
+            Source::Nats(options) => {
+                NatsConsumer::new(name, options.clone(), inlet, Clock::machine())
+                    .map(Consumer::Nats)
+            }
+            Source::Rabbitmq(options) => {
+                RabbitConsumer::new(name, options.clone(), inlet, Clock::machine())
+                    .map(Consumer::Rabbitmq)
+            }
+        };
+        consumers.push(consumer.map_err(|bad| wrong("consume", name, bad))?);
+    }
+    Ok(consumers)
+}
+
+fn wrong(kind: &str, name: &str, bad: BadOption) -> anyhow::Error {
+    let what = format!("[{kind}.{name}] cannot be used as it is configured");
+    let remedy = "correct what the cause names; docs/configuration.md lists the options.";
+    anyhow::Error::new(bad).context(Told::new(Ending::Config, what, remedy))
+}
+
+/// Why the runner did not start.
+fn refused(config: &Config, error: windrow::store::Error) -> anyhow::Error {
+    let kind = error.kind;
+    let error = anyhow::Error::new(error);
+    match kind {
+        Kind::Conflict => {
+            let what = format!(
+                "the messages of this database are run otherwise than by service {:?} with {} \
+                 partitions",
+                config.service, config.bounds.messages.partitions
+            );
+            let remedy = "set `messages.service` and `messages.partitions` to what `windrow partitions` \
+                          shows, or give --no-messages.";
+            error.context(Told::new(Ending::Config, what, remedy))
+        }
+        Kind::Invalid => {
+            let remedy = "correct the bound that the cause names; `windrow config` shows all.";
+            error.context(Told::new(Ending::Config, "messages cannot be run so", remedy))
+        }
+        _ => error.context("messages could not be started"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windrow::domain::Owner;
+
+    use super::*;
+
+    #[test]
+    fn what_nobody_publishes_of_batches_is_no_dead_letter() {
+        let owner = Owner::new("ann").unwrap();
+        let patterns = of_batches();
+        assert!(patterns.matches(&owner, "batch/1", "batch.cancelled"));
+        assert!(!patterns.matches(&owner, "batch/1", "batch.placed"));
+        assert!(!patterns.matches(&owner, "orders", "batch.completed"));
+    }
+}
