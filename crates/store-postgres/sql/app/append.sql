@@ -4,7 +4,7 @@
 CREATE OR REPLACE FUNCTION windrow.append(
     owner text, stream text, kind text, payload bytea, expected bigint DEFAULT NULL, id text DEFAULT NULL,
     headers jsonb DEFAULT NULL
-) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     v_id  text := coalesce(append.id, gen_random_uuid()::text);
     v_put bigint[];

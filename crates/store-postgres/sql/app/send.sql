@@ -4,7 +4,7 @@
 CREATE OR REPLACE FUNCTION windrow.send(
     queue text, owner text, stream text, kind text, payload bytea, id text DEFAULT NULL, headers jsonb DEFAULT NULL,
     not_before timestamptz DEFAULT NULL, consumers text[] DEFAULT NULL, dedupe boolean DEFAULT false
-) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     v_id    text := coalesce(send.id, gen_random_uuid()::text);
     v_queue smallint := CASE send.queue WHEN 'inbox' THEN 0 WHEN 'outbox' THEN 1 END;

@@ -1,5 +1,5 @@
 -- Answers calls and ends their messages; WR409 when a message is gone, or a call has its answer. Tells those who wait,
--- as far as a notification has room for the names. Locks the calls (sorted). Behind partition/fence. c_reply is null for an error.
+-- as far as a notification has room for the names. Behind partition/fence and call/lock_calls. c_reply is null for an error.
 CREATE FUNCTION {fn}.commit_calls(
     p_now timestamptz, p_instance uuid, c_owner text[], c_request text[], c_partition int[], c_stream bigint[],
     c_position bigint[], c_reply bytea[], c_error text[]
@@ -16,9 +16,6 @@ BEGIN /* call/commit_calls */
     IF v_n <> cardinality(c_stream) THEN
         RAISE EXCEPTION 'the message of a call is gone' USING ERRCODE = 'WR409';
     END IF;
-    PERFORM 1 FROM unnest(c_owner, c_request) u(owner, request)
-       JOIN windrow.calls c ON c.owner = u.owner AND c.request_id = u.request
-      ORDER BY c.owner COLLATE "C", c.request_id COLLATE "C" FOR UPDATE OF c;
     WITH answered AS (
         UPDATE windrow.calls c
            SET state = CASE WHEN u.reply IS NULL THEN 3 ELSE 2 END, reply = u.reply, error = u.error,

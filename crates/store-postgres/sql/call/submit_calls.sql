@@ -1,5 +1,5 @@
--- Asks several calls, in the order given, which is sorted by the bytes of owner and stream. Locks all streams first, then
--- calls; so a repeat leaves a gap in its stream. o_: places of the messages, null for a repeat. Behind partition/fence.
+-- Asks several calls, in the order given, which is sorted by the bytes of owner and stream. Locks all streams; so a repeat
+-- leaves a gap in its stream. Behind call/lock_calls, for those that are there. o_: places of the messages, null for a repeat. Behind partition/fence.
 CREATE FUNCTION {fn}.submit_calls(
     p_now timestamptz, c_owner text[], c_request text[], c_type text[], c_id text[], c_method text[], c_hash bytea[],
     c_args bytea[], c_policy text[], c_caller_object text[], c_caller_client text[], c_expires_at timestamptz[],

@@ -1,5 +1,5 @@
 -- Leaves messages to be tried again; WR409 unless all are there. Calls among them wait again. A try that was begun has
--- been counted. Behind partition/fence. p_history_max: failures that a message remembers.
+-- been counted. Behind partition/fence and call/lock_calls. p_history_max: failures that a message remembers.
 CREATE FUNCTION {fn}.commit_failed(
     p_now timestamptz, p_history_max int, m_partition int[], m_stream bigint[], m_position bigint[], m_error text[],
     m_not_before timestamptz[], m_waiting text[], m_counts boolean[]

@@ -1,5 +1,5 @@
 -- Says that these messages begin, in these epochs: the try counts now. WR409 unless all are there. Calls among them are
--- being processed. Behind partition/fence.
+-- being processed. Behind partition/fence and call/lock_calls.
 CREATE FUNCTION {fn}.commit_started(
     p_now timestamptz, p_instance uuid, m_partition int[], m_stream bigint[], m_position bigint[], m_epoch bigint[]
 ) RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$

@@ -5,7 +5,7 @@ DECLARE
     v_count  int;
     v_stream windrow.streams;
 BEGIN /* message/lock_stream */
-    SELECT partitions INTO v_count FROM windrow.message_setup;
+    SELECT partitions INTO v_count FROM windrow.message_setup WHERE one;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'messages are not set up here' USING ERRCODE = 'WR412';
     END IF;

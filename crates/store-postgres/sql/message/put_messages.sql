@@ -18,7 +18,7 @@ DECLARE
     v_other text;
 BEGIN /* message/put_messages */
     r_m := '{}';
-    SELECT partitions INTO v_count FROM windrow.message_setup;
+    SELECT partitions INTO v_count FROM windrow.message_setup WHERE one;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'messages are not set up here' USING ERRCODE = 'WR412';
     END IF;

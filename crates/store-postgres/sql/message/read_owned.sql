@@ -10,7 +10,7 @@ CREATE FUNCTION {fn}.read_owned(
     what smallint, partition int, stream_no bigint, "position" bigint, queue smallint, owner text, stream text, id text,
     kind text, payload bytea, headers text, sent_at timestamptz, not_before timestamptz, attempts int, started bigint,
     waiting text[], error text
-) LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+) LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     v_now       timestamptz := coalesce(p_now, clock_timestamp());

@@ -8,7 +8,7 @@ DECLARE
     v_stream windrow.streams;
     v_says   json;
 BEGIN /* message/tell_batch */
-    IF NOT EXISTS (SELECT 1 FROM windrow.message_setup WHERE lifecycle) THEN
+    IF NOT EXISTS (SELECT 1 FROM windrow.message_setup WHERE one AND lifecycle) THEN
         RETURN;
     END IF;
     v_says := json_build_object(

@@ -8,9 +8,10 @@ CREATE FUNCTION {fn}.tidy_messages(
 ) LANGUAGE plpgsql SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
-    v_now timestamptz := coalesce(p_now, clock_timestamp());
-    v_ms  interval := interval '1 ms';
-    v_n   bigint;
+    v_now     timestamptz := coalesce(p_now, clock_timestamp());
+    v_ms      interval := interval '1 ms';
+    v_n       bigint;
+    v_streams bigint[];
 BEGIN /* message/tidy_messages */
     WITH old AS (
         SELECT x.owner, x.id FROM windrow.message_ids x
@@ -68,12 +69,15 @@ BEGIN /* message/tidy_messages */
     DELETE FROM windrow.dead_letters d USING old WHERE d.id = old.id;
     GET DIAGNOSTICS dead = ROW_COUNT;
 
-    WITH old AS (
+    v_streams := ARRAY(
         SELECT s.no FROM windrow.streams s
          WHERE s.touched_at <= v_now - p_stream_ms * v_ms
            AND NOT EXISTS (SELECT 1 FROM windrow.messages m WHERE m.partition = s.partition AND m.stream_no = s.no)
-         LIMIT p_limit FOR UPDATE OF s SKIP LOCKED)
-    DELETE FROM windrow.streams s USING old WHERE s.no = old.no;
+         LIMIT p_limit FOR UPDATE OF s SKIP LOCKED);
+    -- Looked at again behind the locks, with a new snapshot: somebody may have sent before them.
+    DELETE FROM windrow.streams s
+     WHERE s.no = ANY (v_streams)
+       AND NOT EXISTS (SELECT 1 FROM windrow.messages m WHERE m.partition = s.partition AND m.stream_no = s.no);
     GET DIAGNOSTICS streams = ROW_COUNT;
 
     DELETE FROM windrow.sleepers s

@@ -7,7 +7,7 @@ DECLARE
 BEGIN /* object/put_states */
     SELECT u.stream INTO v_other
       FROM windrow.message_setup t CROSS JOIN unnest(o_owner, o_stream) u(owner, stream)
-     WHERE {fn}.partition_of(u.owner, u.stream, t.partitions) <> ALL (f_no) LIMIT 1;
+     WHERE t.one AND {fn}.partition_of(u.owner, u.stream, t.partitions) <> ALL (f_no) LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION 'the partition of object % has no fence', v_other USING ERRCODE = 'WR400';
     END IF;

@@ -85,6 +85,9 @@ struct Effects<'a> {
     appends: Appends<'a>,
     states: States<'a>,
     answers: Answers<'a>,
+    locked_owners: Vec<&'a str>,
+    locked_requests: Vec<&'a str>,
+    touched: Refs,
 }
 
 impl<'a> Effects<'a> {
@@ -95,6 +98,11 @@ impl<'a> Effects<'a> {
         let (by, done): (Vec<_>, Vec<_>) =
             commit.done.iter().partition(|done| done.consumer.is_some());
         let failed = &commit.failed;
+        let keys = || {
+            let asked = commit.submits.iter().map(|call| &call.key);
+            asked.chain(commit.calls.iter().map(|call| &call.key))
+        };
+        let touched = commit.started.iter().map(|one| one.at);
         Ok(Self {
             now,
             instance: commit.instance.0,
@@ -118,11 +126,14 @@ impl<'a> Effects<'a> {
             appends: Appends::of(&commit.events),
             states: States::of(&commit.states),
             answers: Answers::of(&commit.calls),
+            locked_owners: keys().map(|key| key.owner.as_str()).collect(),
+            locked_requests: keys().map(|key| key.request_id.as_str()).collect(),
+            touched: Refs::of(touched.chain(failed.iter().map(|one| one.at))),
         })
     }
 
-    /// Statements for what there is, in the order of the locks: the fence, streams, messages, event
-    /// streams, objects, calls.
+    /// Statements for what there is, in the order of the locks: the fence, calls that are there, streams,
+    /// messages, event streams, objects.
     fn statements<'b>(&'b self, commit: &Commit) -> Vec<(Part, Sql, Vec<Param<'b>>)> {
         let now: Param<'b> = (&self.now, Type::TIMESTAMPTZ);
         let me: Param<'b> = (&self.instance, Type::UUID);
@@ -133,6 +144,10 @@ impl<'a> Effects<'a> {
                 all.push((part, sql, params));
             }
         };
+        let keys: [Param<'b>; 2] =
+            [(&self.locked_owners, Type::TEXT_ARRAY), (&self.locked_requests, Type::TEXT_ARRAY)];
+        let locked = [&keys[..], &self.touched.params()].concat();
+        add(changes_calls(commit), Part::Rest, sql!("call/lock_calls_call"), locked);
         let sent = self.puts.params(&self.now).to_vec();
         add(!commit.messages.is_empty(), Part::Sent, sql!("message/send"), sent);
         let asked = self.submits.params(&self.now).to_vec();
@@ -173,6 +188,14 @@ impl<'a> Effects<'a> {
         ];
         [&head[..], &self.failed.params(), &tail].concat()
     }
+}
+
+/// Whether a part of the commit may change calls: they are locked before anything else.
+fn changes_calls(commit: &Commit) -> bool {
+    !commit.submits.is_empty()
+        || !commit.calls.is_empty()
+        || !commit.started.is_empty()
+        || !commit.failed.is_empty()
 }
 
 /// Whose answer says something.
