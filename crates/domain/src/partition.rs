@@ -16,15 +16,20 @@ pub const PARTITIONS_DEFAULT: u16 = 256;
 /// Most partitions.
 pub const PARTITIONS_MAX: u16 = 4096;
 
-/// The partition of a stream: the first four bytes of SHA-256 over `owner`, a zero byte and `stream`,
-/// as a big-endian number, modulo `count`. Databases compute the same.
-pub fn partition_of(owner: &Owner, stream: &Stream, count: u16) -> PartitionNo {
+/// What a stream's partition is computed from: the first four bytes of SHA-256 over `owner`, a zero byte
+/// and `stream`, as a big-endian number. Databases compute the same.
+pub fn stream_hash(owner: &str, stream: &str) -> u32 {
     let mut hasher = Sha256::new();
-    hasher.update(owner.as_str().as_bytes());
+    hasher.update(owner.as_bytes());
     hasher.update([0]);
-    hasher.update(stream.as_str().as_bytes());
+    hasher.update(stream.as_bytes());
     let hash = hasher.finalize();
-    let number = u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]]);
+    u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]])
+}
+
+/// The partition of a stream: its hash modulo `count`.
+pub fn partition_of(owner: &Owner, stream: &Stream, count: u16) -> PartitionNo {
+    let number = stream_hash(owner.as_str(), stream.as_str());
     PartitionNo::try_from(number % u32::from(count.max(1))).expect("less than a count of 16 bits")
 }
 

@@ -58,6 +58,7 @@ const FUNCTIONS: &[&str] = functions![
     "sweep/return_lost",
     "sweep/prune",
     "sweep/reap",
+    "partition/stream_hash",
     "partition/partition_of",
     "partition/set_up",
     "partition/take_partitions",

@@ -26,6 +26,7 @@ BEGIN /* app/send */
     END LOOP;
     SELECT * INTO v_put FROM {fn}.put_messages(
         NULL, ARRAY[send.owner], ARRAY[v_queue], ARRAY[send.stream], ARRAY[1],
+        ARRAY[{fn}.stream_hash(send.owner, send.stream)],
         ARRAY[1], ARRAY[0], ARRAY[v_id], ARRAY[send.kind], ARRAY[send.payload], ARRAY[nullif(send.headers, '{}')::text],
         ARRAY[send.not_before], ARRAY[nullif(to_jsonb(send.consumers), '[]')::text],
         CASE WHEN v_once THEN ARRAY[1] ELSE '{}' END,

@@ -1,10 +1,10 @@
 -- Puts messages at the ends of their streams. WR412 before the set-up; WR409 when an id was used for something else.
 -- Locks streams (sorted by bytes, as given), then ids (the same), each row held to the commit: positions are given in
 -- commit order, and of two with the same id one waits for the other. A repeated id leaves a gap in its stream.
--- s_: streams, with how many messages each gets. m_: messages; stream: which of them, from 1; back: how many of the same
+-- s_: streams, with how many messages each gets, and the hash that a new one's partition follows from. m_: messages; stream: which of them, from 1; back: how many of the same
 -- stream come behind. d_: ids that count once; m: which message. The answer has the end of every stream, and repeats.
 CREATE FUNCTION {fn}.put_messages(
-    p_now timestamptz, s_owner text[], s_queue smallint[], s_name text[], s_n int[],
+    p_now timestamptz, s_owner text[], s_queue smallint[], s_name text[], s_n int[], s_hash bigint[],
     m_stream int[], m_back int[], m_id text[], m_kind text[], m_payload bytea[], m_headers text[],
     m_not_before timestamptz[], m_waiting text[],
     d_m int[], d_owner text[], d_id text[], d_digest bytea[],
@@ -24,8 +24,8 @@ BEGIN /* message/put_messages */
     END IF;
     WITH put AS (
         INSERT INTO windrow.streams AS s (owner, queue, name, partition, position, touched_at)
-        SELECT u.owner, u.queue, u.name, {fn}.partition_of(u.owner, u.name, v_count), u.n, v_now
-          FROM unnest(s_owner, s_queue, s_name, s_n) WITH ORDINALITY u(owner, queue, name, n, i) ORDER BY u.i
+        SELECT u.owner, u.queue, u.name, (u.hash % v_count)::int, u.n, v_now
+          FROM unnest(s_owner, s_queue, s_name, s_n, s_hash) WITH ORDINALITY u(owner, queue, name, n, hash, i) ORDER BY u.i
         ON CONFLICT (owner, queue, name) DO UPDATE
            SET position = s.position + excluded.position, touched_at = excluded.touched_at
         RETURNING s.owner, s.queue, s.name, s.no, s.partition, s.position

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use windrow_domain::message::digest;
+use windrow_domain::partition::stream_hash;
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::message::{MessageRef, NewMessage, Sent};
 
@@ -19,6 +20,7 @@ pub(crate) struct Puts<'a> {
     queues: Vec<i16>,
     names: Vec<&'a str>,
     counts: Vec<i32>,
+    hashes: Vec<i64>,
     streams: Vec<i32>,
     backs: Vec<i32>,
     ids: Vec<&'a str>,
@@ -76,6 +78,7 @@ impl<'a> Puts<'a> {
             self.owners.push(owner);
             self.queues.push(*queue);
             self.names.push(name);
+            self.hashes.push(stream_hash(owner, name).into());
         }
         self.counts = vec![0; numbers.len()];
         self.backs = vec![0; kept.len()];
@@ -97,13 +100,14 @@ impl<'a> Puts<'a> {
     }
 
     /// In the order of `sql/message/put_messages.sql`.
-    pub(crate) fn params<'b>(&'b self, now: &'b Option<Timestamp>) -> [Param<'b>; 17] {
+    pub(crate) fn params<'b>(&'b self, now: &'b Option<Timestamp>) -> [Param<'b>; 18] {
         [
             (now, Type::TIMESTAMPTZ),
             (&self.owners, Type::TEXT_ARRAY),
             (&self.queues, Type::INT2_ARRAY),
             (&self.names, Type::TEXT_ARRAY),
             (&self.counts, Type::INT4_ARRAY),
+            (&self.hashes, Type::INT8_ARRAY),
             (&self.streams, Type::INT4_ARRAY),
             (&self.backs, Type::INT4_ARRAY),
             (&self.ids, Type::TEXT_ARRAY),
