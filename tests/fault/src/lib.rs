@@ -16,6 +16,7 @@ pub mod check;
 pub mod crash;
 pub mod ground;
 pub mod input;
+pub mod instance;
 pub mod program;
 pub mod wait;
 

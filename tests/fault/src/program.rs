@@ -42,19 +42,32 @@ const TAIL_LINES: usize = 30;
 /// # Panics
 /// When it was not built.
 pub fn binary() -> PathBuf {
-    let beside = || {
-        let own = std::env::current_exe().expect("a test program knows its own path");
-        // target/<profile>/deps/fault-…
-        own.parent().and_then(Path::parent).map(|folder| folder.join("windrow"))
-    };
-    let path = std::env::var_os(BINARY).map(PathBuf::from).or_else(beside);
-    let path = path.expect("a test program is in a folder");
+    let path = std::env::var_os(BINARY).map(PathBuf::from).unwrap_or_else(|| beside("windrow"));
     assert!(
         path.is_file(),
         "there is no binary at {}: run `cargo xtask test fault`, which builds it, or name it with {BINARY}",
         path.display()
     );
     path
+}
+
+/// Where an example of that name is.
+///
+/// # Panics
+/// When it was not built.
+pub fn example(name: &str) -> PathBuf {
+    let path = beside("examples").join(name);
+    let shown = path.display();
+    assert!(path.is_file(), "there is no {shown}: run `cargo xtask test fault`, which builds it");
+    path
+}
+
+/// What cargo builds into the same folder as this test.
+fn beside(name: &str) -> PathBuf {
+    let own = std::env::current_exe().expect("a test program knows its own path");
+    // target/<profile>/deps/fault-…
+    let folder = own.parent().and_then(Path::parent).expect("a test program is in a folder");
+    folder.join(name)
 }
 
 /// The binary with that command, on that ground, with short bounds and nothing of this process's
