@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(clients) = &clients {
         clients.prepare(args.dry_run)?;
     }
-    if runs_brokers(args) {
+    if runs_nats(args) {
         brokers::nats().prepare_python(args.dry_run)?;
     }
     let mut command = shell::cargo(cargo_args(args));
@@ -101,12 +101,15 @@ fn missing(args: &Args, has_server: bool) -> Vec<Program> {
     if runs_clients(args) {
         missing.extend(clients::missing());
     }
-    if runs_brokers(args) {
-        for program in brokers::missing() {
-            // The clients may have asked for Python already.
-            if !missing.contains(&program) {
-                missing.push(program);
-            }
+    let servers = match runs_brokers(args) {
+        true => brokers::missing(),
+        false if runs_nats(args) && clients::python().is_none() => vec![Program::Python],
+        false => Vec::new(),
+    };
+    for program in servers {
+        // The clients may have asked for Python already.
+        if !missing.contains(&program) {
+            missing.push(program);
         }
     }
     missing
@@ -127,6 +130,14 @@ fn builds_binary(args: &Args) -> bool {
         || (args.package.is_empty() && subset_package(args).is_some())
 }
 
+/// Whether the faults are among what is run.
+fn runs_faults(args: &Args) -> bool {
+    match args.package.is_empty() {
+        true => !matches!(args.subset.as_deref(), Some("conformance" | "e2e")),
+        false => args.package.iter().any(|package| package == FAULT),
+    }
+}
+
 /// Whether the official clients are among what is run.
 fn runs_clients(args: &Args) -> bool {
     match args.package.is_empty() {
@@ -143,11 +154,19 @@ fn runs_brokers(args: &Args) -> bool {
     }
 }
 
-/// With the profile of the tests, since they look for it beside themselves.
+/// Whether NATS is started by what is run. Of the brokers, the faults take this one.
+fn runs_nats(args: &Args) -> bool {
+    runs_brokers(args) || runs_faults(args)
+}
+
+/// With the profile of the tests, since they look for it beside themselves. The faults also run an
+/// example.
 fn binary_args(args: &Args) -> Vec<String> {
-    let words = ["build", "--package", "windrow-cli"].map(str::to_owned);
-    let release = args.args.iter().find(|word| *word == "--release");
-    words.into_iter().chain(release.cloned()).collect()
+    let binary = ["build", "--package", "windrow-cli", "--bin", "windrow"].as_slice();
+    let example = ["--package", "windrow", "--example", "wallet"].as_slice();
+    let example = if runs_faults(args) { example } else { &[] };
+    let release = args.args.iter().map(String::as_str).find(|word| *word == "--release");
+    binary.iter().chain(example).copied().chain(release).map(str::to_owned).collect()
 }
 
 fn cargo_args(args: &Args) -> Vec<String> {
@@ -260,6 +279,15 @@ mod tests {
     }
 
     #[test]
+    fn the_faults_find_an_example_beside_the_binary() {
+        let typed = |words| binary_args(&parsed(words)).join(" ");
+        let binary = "build --package windrow-cli --bin windrow";
+        assert_eq!(typed(&["e2e"]), binary);
+        let both = format!("{binary} --package windrow --example wallet --release");
+        assert_eq!(typed(&["fault", "--", "--release"]), both);
+    }
+
+    #[test]
     fn clients_are_prepared_only_where_they_are_run() {
         for words in [&[][..], &["e2e"], &["some_name"], &["-p", E2E]] {
             assert!(runs_clients(&parsed(words)), "{words:?}");
@@ -277,5 +305,6 @@ mod tests {
         for words in [&["fault"][..], &["conformance"], &["e2e"], &["-p", "xtask"]] {
             assert!(!runs_brokers(&parsed(words)), "{words:?}");
         }
+        assert!(runs_nats(&parsed(&["fault"])) && !runs_nats(&parsed(&["e2e"])));
     }
 }
