@@ -67,6 +67,18 @@ impl Server {
         Self::over(ground, upstream, command, Vec::new()).await
     }
 
+    /// API and worker in one process, with these tables of the configuration and these files beside it.
+    pub async fn with_tables(backend: Backend, tables: &str, files: &[(&str, &str)]) -> Self {
+        let ground = Ground::on(backend).await;
+        let upstream = upstream::start().await.expect("an upstream starts");
+        for (name, text) in files.iter().chain(&[("windrow.toml", tables)]) {
+            fs::write(ground.folder().join(name), text).expect("a file is written");
+        }
+        let mut command = serve(&ground);
+        command.args(["--to", &upstream.url()]).args(FEW);
+        Self::over(ground, upstream, command, Vec::new()).await
+    }
+
     /// The API in one process and a worker in another, on PostgreSQL.
     pub async fn apart() -> Self {
         let ground = Ground::on(Backend::Postgres).await;

@@ -6,6 +6,7 @@ mod bodies;
 mod clients;
 mod contract;
 mod forms;
+mod messages;
 mod outputs;
 mod paths;
 mod patience;
