@@ -61,9 +61,9 @@ async fn run_on(url: &str, statements: &str) -> anyhow::Result<()> {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
     let mut driving = JoinSet::new();
     driving.spawn(connection);
-    client.batch_execute(statements).await.map_err(|error| {
+    client.batch_execute(statements).await.map_err(|error| match error.as_db_error() {
         // The driver's own text only says "db error".
-        let said = error.as_db_error().map(|said| said.message().to_owned());
-        anyhow::Error::new(error).context(said.unwrap_or_else(|| "the database refused".to_owned()))
+        Some(said) => anyhow::anyhow!("{}", said.message()),
+        None => error.into(),
     })
 }

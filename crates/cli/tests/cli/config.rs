@@ -38,7 +38,8 @@ async fn what_is_in_force_is_shown_with_its_origin_and_without_secrets() {
     desk.write(
         "windrow.toml",
         "poll_ms = 500\n[upstreams.a]\nbase_url = \"http://h\"\ntargets = [\"m\"]\n\
-         headers = { x-key = \"hush-hush\" }\n",
+         headers = { x-key = \"hush-hush\" }\n[publish.h]\ntype = \"webhook\"\n\
+         url = \"http://h/hush-hush\"\nsecrets = [\"hush-hush\", { env = \"HOOK\" }]\n",
     );
     let database = [("WINDROW_DATABASE_URL", "postgres://u:hush-hush@h/d"), ("CLAIM_MIN", "2")];
     let said = desk.windrow_with(&["config", "--set", "grace_ms=7"], &database).await;
@@ -54,7 +55,9 @@ async fn what_is_in_force_is_shown_with_its_origin_and_without_secrets() {
         assert!(words.iter().all(|word| line.unwrap().contains(word)), "{line:?}");
     }
     assert!(said.out.contains("[upstreams.a]") && !said.out.contains("hush-hush"), "{said:?}");
+    assert!(said.out.contains("[publish.h]") && said.out.contains("env HOOK"), "{said:?}");
     let said = desk.windrow_with(&["config", "--json"], &database).await;
+    assert_eq!(said.json()["tables"], serde_json::json!(["publish.h"]));
     assert_eq!(said.json()["values"]["claim_min"]["value"], 2);
     assert!(!said.out.contains("hush-hush"));
 }
