@@ -77,12 +77,17 @@ impl Membership {
         self.core.store.register(member).await
     }
 
-    /// Keeps the membership until `leave` is given, then gives everything back and leaves.
-    pub(super) async fn run(mut self, leave: &Stop) {
+    /// Keeps the membership until `leave` is given, then gives everything back and leaves. From `stop`
+    /// on nothing is taken any more.
+    pub(super) async fn run(mut self, stop: &Stop, leave: &Stop) {
         let core = self.core.clone();
         let mut doubts = false;
         loop {
-            match self.round(doubts).await {
+            let looked = match stop.is_given() {
+                true => self.last_round(doubts).await,
+                false => self.round(doubts).await,
+            };
+            match looked {
                 Ok(()) => doubts = false,
                 Err(error) => {
                     tracing::warn!(error = %causes(&error), "the partitions were not looked at");
@@ -111,12 +116,7 @@ impl Membership {
 
     /// One look: alive, who else is, what is whose.
     async fn round(&mut self, doubts: bool) -> Result<()> {
-        let now = self.core.clock.millis();
-        let is_time = now.saturating_sub(self.beat_at) >= self.core.options.heartbeat_ms;
-        if doubts || is_time || self.beat_at == 0 {
-            self.beat().await?;
-            self.beat_at = now;
-        }
+        self.beat_in_time(doubts).await?;
         let mut live = self.live().await?;
         if !live.contains(&self.core.shared.instance()) {
             self.rejoin().await?;
@@ -139,6 +139,27 @@ impl Membership {
             && self.unsure.is_empty()
             && self.owned.len() == mine.len()
             && mine.iter().all(|no| self.owned.contains_key(no));
+        Ok(())
+    }
+
+    /// One look while everything ends: alive, and what is left is still ours. What was given back is
+    /// others' to take.
+    async fn last_round(&mut self, doubts: bool) -> Result<()> {
+        self.beat_in_time(doubts).await?;
+        if doubts {
+            self.take(&BTreeSet::new(), doubts).await?;
+        }
+        self.is_settled = true;
+        Ok(())
+    }
+
+    async fn beat_in_time(&mut self, doubts: bool) -> Result<()> {
+        let now = self.core.clock.millis();
+        let is_time = now.saturating_sub(self.beat_at) >= self.core.options.heartbeat_ms;
+        if doubts || is_time || self.beat_at == 0 {
+            self.beat().await?;
+            self.beat_at = now;
+        }
         Ok(())
     }
 

@@ -117,8 +117,8 @@ async fn run(core: Arc<Core>, actor: Actor, membership: Membership, stop: Stop) 
         actor.run(&own.0).await;
         own.1.give();
     });
-    let left = leave.clone();
-    parts.spawn(async move { membership.run(&left).await });
+    let own = (stop.clone(), leave.clone());
+    parts.spawn(async move { membership.run(&own.0, &own.1).await });
     let (shared, stopped) = (core.clone(), stop.clone());
     parts.spawn(async move { listening::run(shared, &stopped).await });
     let stopped = stop.clone();

@@ -95,6 +95,40 @@ async fn a_partition_is_drained_before_it_is_given_back() {
     }
 }
 
+/// What is drained first is not taken back while the last handler runs: it would be taken and given
+/// back all the time, and nobody else could have it.
+#[tokio::test]
+async fn a_runner_that_stops_takes_nothing_more() {
+    let (store, gate) = (store().await, Arc::new(Semaphore::new(0)));
+    let waits = gate.clone();
+    let slow = Does(move |_, _| {
+        let gate = waits.clone();
+        Box::pin(async move {
+            gate.acquire().await.unwrap().forget();
+            Ok(Effects::none())
+        }) as _
+    });
+    let runner = runner(store.clone()).consumer("c", all(), slow).start().await.unwrap();
+    until("it has all", || async { runner.gauges().partitions_owned == 8 }).await;
+    runner.client().send(vec![inbox("s", "m")]).await.unwrap();
+    until("it runs", || async { runner.gauges().streams_in_flight == 1 }).await;
+    runner.give_stop();
+    until("all others are free", || async {
+        let partitions = store.partitions().await.unwrap();
+        partitions.iter().filter(|partition| partition.instance.is_some()).count() == 1
+    })
+    .await;
+    Clock::machine().sleep(Duration::from_millis(300)).await;
+    gate.add_permits(1);
+    runner.stop().await;
+    let partitions = store.partitions().await.unwrap();
+    assert!(
+        partitions.iter().all(|one| one.epoch == 1 && one.instance.is_none()),
+        "{partitions:?}"
+    );
+    assert!(is_empty(&*store).await);
+}
+
 #[tokio::test]
 async fn a_runner_that_was_taken_for_dead_joins_again_and_works_on() {
     let store = store().await;
