@@ -72,6 +72,7 @@ pub(crate) struct Db {
     pub(crate) options: Options,
     begin: String,
     begin_early: String,
+    bounds: String,
     waits: Arc<Waits>,
 }
 
@@ -104,13 +105,10 @@ impl Db {
             .recycle_timeout(wait)
             .build()
             .map_err(|cause| Error::new(Kind::Invalid, "open pool", "pool").because(cause))?;
-        let begin = format!(
-            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL jit = off; SET LOCAL lock_timeout = {}; \
-             SET LOCAL statement_timeout = {}; SET LOCAL idle_in_transaction_session_timeout = {}",
-            options.lock_ms_max, options.statement_ms_max, options.idle_ms_max
-        );
+        let bounds = bounds([options.lock_ms_max, options.statement_ms_max, options.idle_ms_max]);
+        let begin = format!("{BEGIN}; {bounds}");
         let begin_early = format!("{begin}; SET LOCAL synchronous_commit = off");
-        Ok(Self { pool, config, options, begin, begin_early, waits: Arc::default() })
+        Ok(Self { pool, config, options, begin, begin_early, bounds, waits: Arc::default() })
     }
 
     /// The given time, or none for the database's own.
@@ -261,6 +259,56 @@ impl Db {
         answers.map_err(|cause| from_driver(verb, subject, cause))
     }
 
+    /// Begins a transaction of several steps with these bounds, see [`bounds`], and its first statement.
+    pub(crate) async fn enter(
+        &self,
+        client: &Inside,
+        bounded: [u64; 3],
+        first: &Call<'_>,
+    ) -> Result<(), tokio_postgres::Error> {
+        let begin = format!("{BEGIN}; {}", bounds(bounded));
+        let ready = self.ready(client, first).await?;
+        let (begun, answer) =
+            join(client.batch_execute(&begin), run(client, (first, &ready))).await;
+        begun?;
+        answer.map(drop)
+    }
+
+    /// Ends such a transaction with these statements, under the usual bounds.
+    pub(crate) async fn end(
+        &self,
+        verb: &'static str,
+        subject: &(dyn Display + Sync),
+        client: Inside,
+        calls: &[Call<'_>],
+    ) -> Result<Vec<Vec<Row>>> {
+        let answers = self.pipeline(&client, &self.bounds, calls, &[]);
+        match self.in_time(verb, subject, answers).await? {
+            Ok(answers) => {
+                client.leave();
+                Ok(answers)
+            }
+            Err(cause) => {
+                self.undo(verb, subject, client).await;
+                Err(from_driver(verb, subject, cause))
+            }
+        }
+    }
+
+    /// Undoes such a transaction, if it has not ended, and gives its connection back. One that does not
+    /// answer is closed.
+    pub(crate) async fn undo(
+        &self,
+        verb: &'static str,
+        subject: &(dyn Display + Sync),
+        client: Inside,
+    ) {
+        let undone = self.in_time(verb, subject, client.batch_execute("ROLLBACK")).await;
+        if matches!(undone, Ok(Ok(()))) {
+            client.leave();
+        }
+    }
+
     /// Waits no longer than the server itself may take: a network that swallows everything must not
     /// hold the caller for ever. The connection of a call that is late is not used again.
     pub(crate) async fn in_time<T>(
@@ -313,6 +361,17 @@ impl Db {
         let types: Vec<_> = call.params.iter().map(|param| param.1.clone()).collect();
         client.prepare_typed_cached(&text, &types).await.map(Ready::Prepared)
     }
+}
+
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+
+/// How long, in milliseconds, the server waits for a lock, a statement and its client.
+fn bounds([lock_ms, statement_ms, idle_ms]: [u64; 3]) -> String {
+    format!(
+        "SET LOCAL jit = off; SET LOCAL lock_timeout = {lock_ms}; \
+         SET LOCAL statement_timeout = {statement_ms}; \
+         SET LOCAL idle_in_transaction_session_timeout = {idle_ms}"
+    )
 }
 
 /// A connection inside a transaction that takes several steps. When the steps are given up half way,

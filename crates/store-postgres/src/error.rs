@@ -106,6 +106,11 @@ pub(crate) fn is_stale(error: &Error) -> bool {
     sql_state(error).is_some_and(|code| code.code() == STALE)
 }
 
+/// Whether the transaction could only be undone: a statement before had failed.
+pub(crate) fn is_aborted(error: &Error) -> bool {
+    sql_state(error) == Some(&SqlState::IN_FAILED_SQL_TRANSACTION)
+}
+
 fn sql_state(error: &Error) -> Option<&SqlState> {
     let source = std::error::Error::source(error)?;
     source.downcast_ref::<tokio_postgres::Error>()?.code()

@@ -23,6 +23,7 @@ mod member;
 mod message;
 mod migrate;
 mod object;
+mod own;
 mod partition;
 mod record;
 mod rows;

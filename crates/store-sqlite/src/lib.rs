@@ -24,6 +24,7 @@ mod member;
 mod message;
 mod object;
 mod open;
+mod own;
 mod partition;
 mod permits;
 mod readers;

@@ -24,6 +24,8 @@ use windrow_store::{Result, Scope};
 use crate::tx::Tx;
 use crate::{SqliteStore, member, row};
 
+pub(crate) use commit::write as write_commit;
+
 #[async_trait]
 impl Messages for SqliteStore {
     async fn send(&self, messages: Vec<NewMessage>) -> Result<Vec<Sent>> {

@@ -48,7 +48,7 @@ impl Readers {
         T: Send + 'static,
         F: FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
     {
-        submit(&self.queue, verb, subject, work).await
+        submit(&self.queue, verb, subject, false, work).await
     }
 }
 

@@ -6,7 +6,9 @@
 use std::fmt::Display;
 
 use jiff::Timestamp;
-use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Params, Row};
+use rusqlite::{
+    CachedStatement, Connection, InterruptHandle, OptionalExtension as _, Params, Row, Statement,
+};
 use windrow_store::error::Cause;
 use windrow_store::record::BUCKET_MS;
 use windrow_store::{Error, Kind, Result, Time};
@@ -46,6 +48,26 @@ impl<'c> Tx<'c> {
 
     pub(crate) fn prepare(&self, sql: &str) -> Result<CachedStatement<'c>> {
         self.conn.prepare_cached(sql).map_err(|cause| self.failed(cause))
+    }
+
+    /// Prepares somebody else's statement, which is not kept.
+    pub(crate) fn prepare_once(&self, sql: &str) -> Result<Statement<'c>> {
+        self.conn.prepare(sql).map_err(|cause| self.failed(cause))
+    }
+
+    /// Cuts off what runs.
+    pub(crate) fn interrupt(&self) -> InterruptHandle {
+        self.conn.get_interrupt_handle()
+    }
+
+    /// How many rows the last statement that changes rows changed.
+    pub(crate) fn changes(&self) -> u64 {
+        self.conn.changes()
+    }
+
+    /// Whether the transaction has not ended: some failures take it with them.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.conn.is_autocommit()
     }
 
     /// Runs a statement; gives how many rows it changed.

@@ -46,6 +46,8 @@ pub(crate) trait Job: Send {
     fn answer(self: Box<Self>, failed: Option<&rusqlite::Error>);
     /// The caller is gone: what it asked for need not begin.
     fn is_abandoned(&self) -> bool;
+    /// It takes its time, and nobody else's commit shall wait for it.
+    fn is_alone(&self) -> bool;
 }
 
 /// A closure, its answer, and where to send it.
@@ -53,6 +55,7 @@ pub(crate) struct Call<T, F> {
     verb: &'static str,
     subject: String,
     work: Option<F>,
+    alone: bool,
     answer: Option<Result<T>>,
     reply: oneshot::Sender<Result<T>>,
 }
@@ -65,10 +68,12 @@ where
     pub(crate) fn boxed(
         verb: &'static str,
         subject: String,
+        alone: bool,
         work: F,
     ) -> (Box<dyn Job>, oneshot::Receiver<Result<T>>) {
         let (reply, receiver) = oneshot::channel();
-        (Box::new(Self { verb, subject, work: Some(work), answer: None, reply }), receiver)
+        let work = Some(work);
+        (Box::new(Self { verb, subject, work, alone, answer: None, reply }), receiver)
     }
 }
 
@@ -105,6 +110,10 @@ where
     fn is_abandoned(&self) -> bool {
         self.reply.is_closed()
     }
+
+    fn is_alone(&self) -> bool {
+        self.alone
+    }
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {
@@ -140,7 +149,21 @@ impl Writer {
         T: Send + 'static,
         F: FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
     {
-        submit(&self.queue, verb, subject, work).await
+        submit(&self.queue, verb, subject, false, work).await
+    }
+
+    /// The same, in a transaction that no other call shares.
+    pub(crate) async fn call_alone<T, F>(
+        &self,
+        verb: &'static str,
+        subject: String,
+        work: F,
+    ) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
+    {
+        submit(&self.queue, verb, subject, true, work).await
     }
 }
 
@@ -149,6 +172,7 @@ pub(crate) async fn submit<T, F>(
     queue: &mpsc::Sender<Box<dyn Job>>,
     verb: &'static str,
     subject: String,
+    alone: bool,
     work: F,
 ) -> Result<T>
 where
@@ -156,7 +180,7 @@ where
     F: FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
 {
     let gone = Error::new(Kind::Unavailable, verb, &subject).because("the store is closed");
-    let (job, answer) = Call::boxed(verb, subject, work);
+    let (job, answer) = Call::boxed(verb, subject, alone, work);
     if queue.send(job).await.is_err() {
         return Err(gone);
     }
@@ -181,12 +205,18 @@ pub(crate) struct Log {
 impl Line {
     fn work(self, mut jobs: mpsc::Receiver<Box<dyn Job>>) {
         let mut group = Vec::with_capacity(GROUP_CALLS_MAX);
-        while let Some(first) = jobs.blocking_recv() {
+        let mut next: Option<Box<dyn Job>> = None;
+        while let Some(first) = next.take().or_else(|| jobs.blocking_recv()) {
+            let mut is_full = first.is_alone();
             group.push(first);
-            while group.len() < GROUP_CALLS_MAX {
+            while !is_full && group.len() < GROUP_CALLS_MAX {
                 match jobs.try_recv() {
+                    Ok(job) if job.is_alone() => {
+                        next = Some(job);
+                        is_full = true;
+                    }
                     Ok(job) => group.push(job),
-                    Err(_) => break,
+                    Err(_) => is_full = true,
                 }
             }
             group.retain(|job| !job.is_abandoned());

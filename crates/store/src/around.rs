@@ -30,13 +30,15 @@ use crate::message::{
     NewMessage, Read, Sent, Tidied, Upkeep, Work,
 };
 use crate::object::ObjectKey;
+use crate::own::Script;
 use crate::partition::{Fence, Partition, Setup, Taken};
 use crate::record::{Reply, Turn};
 use crate::sweep::{DroppedOutput, Lost, Pruned, Reaped, Retention};
 use crate::wake::Wake;
 use crate::{
     Batches, Calls, Capabilities, Claim, Events, Finalise, Gauges, Ingest, Inspect, Keys, Kind,
-    Members, Messages, Objects, Partitions, Plane, Record, Result, Scope, Store, Sweep, Wakes,
+    Members, Messages, Objects, Partitions, Plane, Record, Result, Scope, Store, Sweep,
+    Transactions, Wakes,
 };
 
 /// What happens around every call.
@@ -185,6 +187,15 @@ pass_on!(Messages {
     discard_dead(scope: &Scope, ids: &[DeadLetterId]) -> u64;
     backlog() -> Vec<Backlog>;
     tidy_messages(upkeep: Upkeep, limit: u32) -> Tidied;
+});
+
+pass_on!(Transactions {
+    commit_inside(
+        instance: InstanceId,
+        fences: &[Fence],
+        ms_max: u64,
+        script: Box<dyn Script>
+    ) -> Committed;
 });
 
 pass_on!(Objects {

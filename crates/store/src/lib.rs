@@ -2,7 +2,8 @@
 //!
 //! One small trait per stage, named as the stage is everywhere else: [`Ingest`], [`Batches`],
 //! [`Claim`], [`Record`], [`Finalise`], [`Members`], [`Sweep`], [`Inspect`], [`Keys`]; for messages
-//! [`Partitions`], [`Messages`], [`Objects`], [`Events`], [`Calls`], [`Wakes`], which [`Plane`] joins.
+//! [`Partitions`], [`Messages`], [`Transactions`], [`Objects`], [`Events`], [`Calls`], [`Wakes`], which
+//! [`Plane`] joins.
 //! [`Store`] is all of it.
 //! What the contract means is said by `windrow-store-conformance`, which every backend passes.
 //!
@@ -26,6 +27,7 @@ pub mod key;
 pub mod member;
 pub mod message;
 pub mod object;
+pub mod own;
 pub mod partition;
 pub mod record;
 pub mod sweep;
@@ -44,6 +46,7 @@ pub use key::Keys;
 pub use member::Members;
 pub use message::Messages;
 pub use object::Objects;
+pub use own::Transactions;
 pub use partition::Partitions;
 pub use record::Record;
 pub use sweep::Sweep;
@@ -106,7 +109,17 @@ pub struct Gauges {
 
 /// What messages, events and calls ask of a database.
 pub trait Plane:
-    Members + Partitions + Messages + Objects + Events + Calls + Wakes + Send + Sync + 'static
+    Members
+    + Partitions
+    + Messages
+    + Transactions
+    + Objects
+    + Events
+    + Calls
+    + Wakes
+    + Send
+    + Sync
+    + 'static
 {
 }
 

@@ -19,6 +19,7 @@ use windrow_store::message::{
     NewMessage, Read, Sent, Tidied, Upkeep, Work,
 };
 use windrow_store::object::{ObjectKey, Objects};
+use windrow_store::own::{Script, Transactions};
 use windrow_store::partition::{Fence, Partition, Partitions, Setup, Taken};
 use windrow_store::wake::{Wake, Wakes};
 use windrow_store::{Error, Kind, Plane, Result, Scope};
@@ -127,6 +128,15 @@ pass_on!(Messages {
     discard_dead(scope: &Scope, ids: &[DeadLetterId]) -> u64;
     backlog() -> Vec<Backlog>;
     tidy_messages(upkeep: Upkeep, limit: u32) -> Tidied;
+});
+
+pass_on!(Transactions {
+    commit_inside(
+        instance: InstanceId,
+        fences: &[Fence],
+        ms_max: u64,
+        script: Box<dyn Script>
+    ) -> Committed;
 });
 
 pass_on!(Objects {

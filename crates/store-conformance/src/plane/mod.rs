@@ -14,6 +14,7 @@ mod exchange;
 mod fixture;
 mod message;
 mod object;
+mod own;
 mod partition;
 mod race;
 mod stats;
@@ -90,6 +91,19 @@ cases! { plane_suite, plane_cases;
         an_error_is_cut_and_kept,
         a_commit_out_of_bounds_is_invalid,
         a_commit_without_effects_does_nothing,
+    }
+    own {
+        own_rows_and_effects_come_together,
+        a_script_that_fails_leaves_nothing,
+        a_statement_that_fails_undoes_its_script,
+        a_script_cannot_end_its_transaction,
+        a_stale_epoch_runs_no_script,
+        a_late_script_is_cut,
+        a_script_given_up_on_leaves_nothing,
+        a_refused_commit_leaves_no_own_rows,
+        a_scripts_neighbours_are_unaffected,
+        values_come_back_as_they_were,
+        a_script_out_of_bounds_is_invalid,
     }
     exchange {
         an_exchange_gives_what_is_next,

@@ -16,7 +16,7 @@ use windrow_store::message::{
 use super::put::{Puts, consumers};
 use super::read::{Reads, work};
 use crate::call::{Answers, Submits};
-use crate::db::{Call, Param, Sql, sql};
+use crate::db::{Call, Inside, Param, Sql, sql};
 use crate::error::with_versions;
 use crate::event::Appends;
 use crate::object::States;
@@ -134,7 +134,7 @@ impl<'a> Effects<'a> {
 
     /// Statements for what there is, in the order of the locks: the fence, calls that are there, streams,
     /// messages, event streams, objects.
-    fn statements<'b>(&'b self, commit: &Commit) -> Vec<(Part, Sql, Vec<Param<'b>>)> {
+    fn statements<'b>(&'b self, commit: &Commit) -> Vec<Statement<'b>> {
         let now: Param<'b> = (&self.now, Type::TIMESTAMPTZ);
         let me: Param<'b> = (&self.instance, Type::UUID);
         let fence = self.fences.params(&self.instance).to_vec();
@@ -236,19 +236,42 @@ impl PostgresStore {
             false => self.db.call(verb, &commit.instance, &calls).await,
         };
         let answers = answers.map_err(with_versions)?;
-        let mut committed = Committed::default();
-        for ((part, ..), answer) in statements.iter().zip(&answers) {
-            effects.note(*part, answer, &mut committed);
-        }
+        let committed = effects.committed(&statements, &answers);
         let work = match &read {
             Some(_) => work(answers.last().map(Vec::as_slice).unwrap_or_default())?,
             None => Default::default(),
         };
         Ok(Exchanged { committed, work })
     }
+
+    /// A commit that ends a transaction which others began, and proved the fences in.
+    pub(crate) async fn write_inside(
+        &self,
+        verb: &'static str,
+        client: Inside,
+        commit: &Commit,
+    ) -> Result<Committed> {
+        let effects = Effects::of(verb, self.db.now(), commit)?;
+        let statements = effects.statements(commit);
+        let calls: Vec<Call<'_>> =
+            statements.iter().map(|(_, sql, params)| Call { sql: *sql, params }).collect();
+        let answers = self.db.end(verb, &commit.instance, client, &calls).await;
+        Ok(effects.committed(&statements, &answers.map_err(with_versions)?))
+    }
 }
 
+/// A statement for a part of a commit.
+type Statement<'a> = (Part, Sql, Vec<Param<'a>>);
+
 impl Effects<'_> {
+    fn committed(&self, statements: &[Statement<'_>], answers: &[Vec<Row>]) -> Committed {
+        let mut committed = Committed::default();
+        for ((part, ..), answer) in statements.iter().zip(answers) {
+            self.note(*part, answer, &mut committed);
+        }
+        committed
+    }
+
     fn note(&self, part: Part, answer: &[Row], committed: &mut Committed) {
         match part {
             Part::Sent => committed.sent = self.puts.sent(answer),

@@ -14,7 +14,7 @@ use crate::tx::{Tx, sql};
 use crate::{call, event, object, partition, row};
 
 /// The caller's transaction makes it all or none.
-pub(super) fn write(tx: &Tx<'_>, commit: &Commit) -> Result<Committed> {
+pub(crate) fn write(tx: &Tx<'_>, commit: &Commit) -> Result<Committed> {
     partition::check_fences(tx, commit.instance, &commit.fences)?;
     commit.started.iter().try_for_each(|started| start(tx, commit, started))?;
     commit.done.iter().try_for_each(|done| finish(tx, done))?;

@@ -1,0 +1,215 @@
+//! Own transactions: the writer's thread runs a script's statements as they come, and then its commit.
+//!
+//! Holds throughout: a script is alone in its transaction, and waits its turn like every other call; who
+//! comes behind it waits for it, at most as long as it may take; a script that falls silent, or is given
+//! up on, is undone by the thread itself, and a statement of it that still runs is cut off.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{InterruptHandle, Row, Statement, ToSql};
+use tokio::sync::oneshot;
+use windrow_domain::InstanceId;
+use windrow_store::message::{Commit, Committed};
+use windrow_store::own::{Answer, Broken, Run, Script, Transactions, Value, Wire};
+use windrow_store::partition::Fence;
+use windrow_store::{Error, Kind, Result};
+
+use crate::tx::Tx;
+use crate::{SqliteStore, message, partition};
+
+const VERB: &str = "commit inside for";
+
+#[async_trait]
+impl Transactions for SqliteStore {
+    async fn commit_inside(
+        &self,
+        instance: InstanceId,
+        fences: &[Fence],
+        ms_max: u64,
+        script: Box<dyn Script>,
+    ) -> Result<Committed> {
+        let run = Run { verb: VERB, instance, fences, ms_max };
+        run.check()?;
+        let (commands, inbox) = channel();
+        let (begin, begun) = oneshot::channel();
+        let running = Running::default();
+        let mut remote = Remote { commands, running: running.clone(), has_ended: false };
+        let desk = Desk { instance, fences: fences.to_vec(), inbox, running, ms_max };
+        let desk = self.writer.call_alone(VERB, instance.to_string(), move |tx| {
+            partition::check_fences(tx, desk.instance, &desk.fences)?;
+            // One who is gone is noticed at once: nobody sends anything.
+            let _ = begin.send(());
+            desk.serve(tx)
+        });
+        let script = async move {
+            if begun.await.is_err() {
+                // It did not come to that, and the other side says why.
+                return Ok(());
+            }
+            let commit = run.script(script, &mut remote, late(ms_max)).await?;
+            remote.has_ended = true;
+            // When nobody takes it, the other side says why.
+            let _ = remote.commands.send(Command::Finish(Box::new(commit)));
+            Ok(())
+        };
+        let (committed, ran) = tokio::join!(desk, script);
+        ran.and(committed)
+    }
+}
+
+/// Ends when a script has had its time.
+async fn late(ms_max: u64) {
+    let wait = Duration::from_millis(ms_max);
+    let _ = tokio::time::timeout(wait, std::future::pending::<()>()).await;
+}
+
+/// What a script asks of the thread.
+enum Command {
+    Run { sql: String, params: Vec<Value>, reply: oneshot::Sender<Result<Answer>> },
+    Finish(Box<Commit>),
+}
+
+/// The statement of a script that runs right now, so that it can be cut off. Nothing else of the
+/// connection can be: the thread takes the handle away before it goes on.
+#[derive(Clone, Default)]
+struct Running(Arc<Mutex<Option<InterruptHandle>>>);
+
+impl Running {
+    fn lock(&self) -> MutexGuard<'_, Option<InterruptHandle>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The script's side.
+struct Remote {
+    commands: Sender<Command>,
+    running: Running,
+    has_ended: bool,
+}
+
+#[async_trait]
+impl Wire for Remote {
+    async fn run(&mut self, sql: &str, params: &[Value]) -> Result<Answer> {
+        let (reply, answer) = oneshot::channel();
+        let run = Command::Run { sql: sql.to_owned(), params: params.to_vec(), reply };
+        let gone = || Error::new(Kind::Unavailable, VERB, "statement").because("the store let go");
+        self.commands.send(run).map_err(|_| gone())?;
+        answer.await.unwrap_or_else(|_| Err(gone()))
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        if let Some(handle) = self.running.lock().as_ref().filter(|_| !self.has_ended) {
+            handle.interrupt();
+        }
+    }
+}
+
+/// The thread's side.
+struct Desk {
+    instance: InstanceId,
+    fences: Vec<Fence>,
+    inbox: Receiver<Command>,
+    running: Running,
+    ms_max: u64,
+}
+
+impl Desk {
+    fn serve(&self, tx: &Tx<'_>) -> Result<Committed> {
+        let mut has_failed = false;
+        loop {
+            match self.inbox.recv_timeout(Duration::from_millis(self.ms_max)) {
+                Ok(Command::Run { sql, params, reply }) => {
+                    *self.running.lock() = Some(tx.interrupt());
+                    let answer = statement(tx, &sql, &params);
+                    *self.running.lock() = None;
+                    has_failed |= answer.is_err();
+                    // A script that left does not need its answer.
+                    let _ = reply.send(answer);
+                }
+                Ok(Command::Finish(commit)) if !has_failed => {
+                    return message::write_commit(tx, &commit);
+                }
+                Ok(Command::Finish(_)) => {
+                    let because = "a statement of it failed".into();
+                    return Err(Broken::Failed(because).error(VERB, self.instance));
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(tx.error(Kind::Invalid).because("its script was given up on"));
+                }
+                // The whole process may have been stopped, the script's own clock with it.
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(Broken::Late(self.ms_max).error(VERB, self.instance));
+                }
+            }
+            if !tx.is_open() {
+                let because = "a failure of the disk took the transaction with it";
+                return Err(tx.error(Kind::Unavailable).because(because));
+            }
+        }
+    }
+}
+
+/// Runs one statement to its end.
+fn statement(tx: &Tx<'_>, sql: &str, params: &[Value]) -> Result<Answer> {
+    let mut prepared = tx.prepare_once(sql)?;
+    bind(tx, &mut prepared, params)?;
+    let (columns, is_read) = (prepared.column_count(), prepared.readonly());
+    let mut answer = Answer::default();
+    let mut rows = prepared.raw_query();
+    while let Some(row) = rows.next().map_err(|cause| tx.failed(cause))? {
+        let row = (0..columns).map(|column| cell(tx, row, column)).collect::<Result<_>>()?;
+        answer.push(VERB, row)?;
+    }
+    drop(rows);
+    answer.changed = if is_read { 0 } else { tx.changes() };
+    Ok(answer)
+}
+
+/// Gives each parameter the value that its number names, whether it is written `$1` or `?1`.
+fn bind(tx: &Tx<'_>, prepared: &mut Statement<'_>, params: &[Value]) -> Result<()> {
+    for place in 1..=prepared.parameter_count() {
+        let name = prepared.parameter_name(place).and_then(|name| name.get(1..));
+        let number = name.map_or(Some(place), |name| name.parse().ok());
+        let value = number.and_then(|number: usize| params.get(number.checked_sub(1)?));
+        let value = value.ok_or_else(|| {
+            tx.invalid("parameters", format!("there are {} for parameter {place}", params.len()))
+        })?;
+        let bound = prepared.raw_bind_parameter(place, Given(value));
+        bound.map_err(|cause| tx.failed(cause))?;
+    }
+    Ok(())
+}
+
+struct Given<'a>(&'a Value);
+
+impl ToSql for Given<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self.0 {
+            Value::Null => ValueRef::Null,
+            Value::Bool(is) => ValueRef::Integer((*is).into()),
+            Value::Int(number) => ValueRef::Integer(*number),
+            Value::Real(number) => ValueRef::Real(*number),
+            Value::Text(text) => ValueRef::Text(text.as_bytes()),
+            Value::Bytes(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+fn cell(tx: &Tx<'_>, row: &Row<'_>, column: usize) -> Result<Value> {
+    Ok(match row.get_ref(column).map_err(|cause| tx.failed(cause))? {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => Value::Int(number),
+        ValueRef::Real(number) => Value::Real(number),
+        ValueRef::Text(text) => {
+            let text = std::str::from_utf8(text);
+            Value::Text(text.map_err(|cause| tx.invalid("column", cause))?.to_owned())
+        }
+        ValueRef::Blob(bytes) => Value::Bytes(bytes.to_vec().into()),
+    })
+}
