@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use windrow_domain::PartitionNo;
 use windrow_store::message::Work;
@@ -31,6 +31,7 @@ use super::commit::{Committer, Verdict, fitting};
 use super::entry::{Entry, Judge, Task};
 use super::gauges::{count, set};
 use super::options::Options;
+use super::own::Ran;
 use super::reading::{Reader, Request};
 use super::registry::{Plan, Registry};
 use super::shared::Shared;
@@ -64,6 +65,7 @@ enum Event {
     Read(Request, Result<Work>),
     Loaded(Vec<(Task, Plan)>, Result<Vec<Option<Bytes>>>),
     Tried(Box<Entry>),
+    Ran(Ran),
     Settled(Vec<(Entry, Verdict)>),
     Dozed(bool, Result<()>),
     Cleared(Vec<Fence>, Result<()>),
@@ -82,6 +84,8 @@ pub(super) struct Actor {
     /// When the oldest of it came.
     pending_since: u64,
     commits: usize,
+    /// Places of calls in their own transactions.
+    inside: Arc<Semaphore>,
     is_reading: bool,
     /// Calls whose object's state is not known yet.
     unloaded: Vec<(Task, Plan)>,
@@ -119,6 +123,7 @@ impl Actor {
             pending: VecDeque::new(),
             pending_since: 0,
             commits: 0,
+            inside: Arc::new(Semaphore::new(core.options.transactions_in_flight_max)),
             is_reading: false,
             unloaded: Vec::new(),
             tasks: JoinSet::new(),

@@ -1,7 +1,7 @@
 //! One try of one message: the handler runs, bounded in time, and what it gave becomes an entry.
 //!
 //! Holds throughout: a handler that panics, hangs or fails is a failed try of its own message and
-//! nothing else; no handler runs inside a transaction.
+//! nothing else; no handler runs inside a transaction here (see `own`).
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use windrow_domain::attempt::Failure;
 use crate::deliver::Parcel;
 
 use super::context::Context;
-use super::entry::{Entry, Judge, Task};
+use super::entry::{Entry, Judge, Task, permanent};
 use super::handler::{Effects, HandlerError};
 use super::registry::{Named, Plan};
 
@@ -37,6 +37,10 @@ pub(super) async fn run(
         Plan::Consume { name, consumer } => {
             let consume = consumer.consume(context, payload);
             judged(&judge, task, bounded(&judge, ms_max, consume).await, name)
+        }
+        Plan::Inside(_) => {
+            let failure = permanent("its transaction is begun elsewhere".to_owned());
+            judge.failed(task, &failure, Vec::new())
         }
         Plan::Publish(publishers) => publish(&judge, task, publishers, ms_max).await,
     }

@@ -88,7 +88,7 @@ impl Committer {
     }
 
     /// An entry that conflicts alone becomes a failed try.
-    fn conflicted(&self, entry: Entry, error: &Error) -> Entry {
+    pub(super) fn conflicted(&self, entry: Entry, error: &Error) -> Entry {
         let class = match error.kind {
             Kind::Invalid | Kind::Limited => Class::Permanent,
             _ => Class::Server,
@@ -104,7 +104,7 @@ impl Committer {
 }
 
 /// Whether what went wrong is one message's doing, and nothing happened.
-fn is_somebodys(kind: Kind) -> bool {
+pub(super) fn is_somebodys(kind: Kind) -> bool {
     match kind {
         Kind::Conflict | Kind::Invalid | Kind::Limited | Kind::Corrupt => true,
         Kind::Missing | Kind::LeaseLost | Kind::Refused => false,
@@ -125,8 +125,14 @@ fn accept(settled: &mut Vec<(Entry, Verdict)>, group: Vec<Entry>, committed: &Co
     }
 }
 
+/// The partitions in which a commit of one entry left something new.
+pub(super) fn new_partitions(committed: &Committed) -> Vec<PartitionNo> {
+    let sent = committed.sent.iter().filter(|sent| !sent.is_duplicate).map(|sent| sent.at);
+    sent.chain(committed.submitted.iter().copied()).map(|at| at.partition).collect()
+}
+
 /// One commit for all of them.
-fn merged(instance: InstanceId, group: &[Entry]) -> Commit {
+pub(super) fn merged(instance: InstanceId, group: &[Entry]) -> Commit {
     let mut commit = Commit::new(instance);
     let fences: BTreeSet<Fence> =
         group.iter().flat_map(|entry| &entry.effect.fences).copied().collect();

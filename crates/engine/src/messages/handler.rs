@@ -2,7 +2,8 @@
 //!
 //! Holds throughout: a handler writes nothing itself. What it returns ([`Effects`]) is committed
 //! together with the end of its message, so the effect happens exactly once however often the handler
-//! ran. What it does outside of that happens at least once.
+//! ran. What it does outside of that happens at least once. One that needs SQL of its own
+//! ([`Transactional`]) gets a transaction, which is where its effects are committed, too.
 
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use windrow_domain::attempt::{Class, Failure};
 use windrow_store::call::NewCall;
 use windrow_store::event::Append;
 use windrow_store::message::NewMessage;
+use windrow_store::own::Sql;
 
 use super::context::Context;
 
@@ -140,6 +142,31 @@ pub trait Object: Send + Sync + 'static {
     /// stored first.
     fn is_outside(&self) -> bool {
         false
+    }
+}
+
+/// Objects of one type whose calls have SQL of their own. Each call runs alone in its own transaction:
+/// what it writes and what it returns happen together, exactly once. It holds a connection for as long as
+/// it runs (on SQLite, everybody who writes waits for it), so it is to be short, and may not wait for the
+/// store in any other way, such as a call through a client. Windrow's own tables are not its to write.
+#[async_trait]
+pub trait Transactional: Send + Sync + 'static {
+    /// The type, without a slash: `wallet`.
+    fn object_type(&self) -> &str;
+
+    /// Runs a method of the object that the context names. After a statement that failed, nothing is
+    /// committed; the error, passed on with `?`, is tried again.
+    async fn call(
+        &self,
+        context: Context,
+        sql: &mut dyn Sql,
+        method: &str,
+        args: Bytes,
+    ) -> Result<Effects, HandlerError>;
+
+    /// How long it may take in milliseconds, up to [`windrow_store::own::SCRIPT_MS_MAX`].
+    fn ms_max(&self) -> u64 {
+        1_000
     }
 }
 

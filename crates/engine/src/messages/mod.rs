@@ -6,8 +6,9 @@
 //!
 //! Holds throughout: messages of a stream run one after another, in the order in which they were
 //! committed, through failures and crashes; what a handler returns takes effect exactly once, and what
-//! it does besides at least once; no handler's code runs inside a transaction; a message that fails
-//! holds up its own stream and nothing else, until it succeeds or is given up on.
+//! it does besides at least once; no handler's code runs inside a transaction unless it asked for one
+//! ([`Transactional`]); a message that fails holds up its own stream and nothing else, until it succeeds
+//! or is given up on.
 //! Absent on purpose: the meaning of reads, commits and fences, which is the store's.
 
 mod actor;
@@ -23,6 +24,7 @@ pub mod http;
 mod listening;
 mod membership;
 mod options;
+mod own;
 mod reading;
 mod registry;
 mod runner;
@@ -34,7 +36,7 @@ mod upkeep;
 pub use client::{Client, ClientError, Outcome, OwnerInlet, message};
 pub use context::Context;
 pub use gauges::Gauges;
-pub use handler::{Consumer, Effects, HandlerError, Object, StateChange};
+pub use handler::{Consumer, Effects, HandlerError, Object, StateChange, Transactional};
 pub use options::{Options, Unrouted};
 pub use runner::{Builder, Runner};
 pub use typed::{AsObject, Typed};

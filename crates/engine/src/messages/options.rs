@@ -52,7 +52,9 @@ pub struct Options {
     pub commit_linger_ms: u64,
     /// Most commits under way.
     pub commits_in_flight_max: usize,
-    /// Longest run of a handler or a publisher.
+    /// Most calls that run in their own transactions at the same time: each holds a connection.
+    pub transactions_in_flight_max: usize,
+    /// Longest run of a handler or a publisher. One with its own transaction has its own bound.
     pub handler_ms_max: u64,
     /// Longest wait for what runs when it is asked to stop.
     pub grace_ms: u64,
@@ -95,6 +97,7 @@ impl Default for Options {
             commit_messages_max: 250,
             commit_linger_ms: 2,
             commits_in_flight_max: 4,
+            transactions_in_flight_max: 4,
             handler_ms_max: 30_000,
             grace_ms: 10_000,
             retry: Policy::default(),
@@ -133,6 +136,8 @@ impl Options {
         within(verb, "stream_messages_max", stream, self.read_messages_max.into())?;
         within(verb, "commit_messages_max", self.commit_messages_max as u64, SEND_MAX as u64)?;
         within(verb, "commits_in_flight_max", self.commits_in_flight_max as u64, 64)?;
+        let transactions = self.transactions_in_flight_max as u64;
+        within(verb, "transactions_in_flight_max", transactions, 64)?;
         within(verb, "handler_ms_max", self.handler_ms_max, 24 * HOUR_MS)?;
         within(verb, "attempts_max", self.retry.attempts_max.into(), 1_000)
     }

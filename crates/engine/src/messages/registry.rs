@@ -11,7 +11,7 @@ use windrow_store::message::Message;
 
 use crate::deliver::{Patterns, Publisher, Routes};
 
-use super::handler::{Consumer, Object};
+use super::handler::{Consumer, Object, Transactional};
 
 /// A consumer, and the messages of the inbox that go to it.
 #[derive(Clone)]
@@ -25,6 +25,8 @@ pub(super) struct Intake {
 #[derive(Clone, Default)]
 pub(super) struct Registry {
     pub(super) objects: BTreeMap<String, Arc<dyn Object>>,
+    /// Types that are not among `objects`.
+    pub(super) transactional: BTreeMap<String, Arc<dyn Transactional>>,
     pub(super) intakes: Vec<Intake>,
     pub(super) routes: Routes,
 }
@@ -37,6 +39,8 @@ pub(super) type Named = (String, Arc<dyn Publisher>);
 pub(super) enum Plan {
     /// Ask the object.
     Call(Arc<dyn Object>),
+    /// Ask the object inside of a transaction.
+    Inside(Arc<dyn Transactional>),
     /// Give it to a consumer; by the name it waits for, if it waits for names.
     Consume { name: Option<String>, consumer: Arc<dyn Consumer> },
     /// Publish it everywhere; done when all of these have it.
@@ -49,6 +53,8 @@ impl Plan {
         match self {
             Plan::Call(object) => object.is_outside(),
             Plan::Consume { consumer, .. } => consumer.is_outside(),
+            // What it does outside of its transaction is nobody's business.
+            Plan::Inside(_) => false,
             // Receivers know repeats by their id, and nothing more is asked of a publisher.
             Plan::Publish(_) => false,
         }
@@ -86,8 +92,9 @@ impl Registry {
 
     fn plan_call(&self, message: &Message) -> Result<Plan, String> {
         let name = message.stream.as_str().split('/').next().unwrap_or_default();
-        let object = self.objects.get(name);
-        object.cloned().map(Plan::Call).ok_or_else(|| format!("no handler for objects {name}"))
+        let object = self.objects.get(name).cloned().map(Plan::Call);
+        let inside = || self.transactional.get(name).cloned().map(Plan::Inside);
+        object.or_else(inside).ok_or_else(|| format!("no handler for objects {name}"))
     }
 
     /// Consumers come first, one at a time, since each commits its own effects; then all publishers.

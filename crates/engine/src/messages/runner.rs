@@ -9,6 +9,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use windrow_domain::InstanceId;
 use windrow_domain::partition::PARTITIONS_MAX;
+use windrow_store::error::within;
+use windrow_store::own::SCRIPT_MS_MAX;
 use windrow_store::partition::Setup;
 use windrow_store::{Plane, Result};
 
@@ -19,7 +21,7 @@ use crate::signal::Stop;
 use super::actor::{Actor, Core};
 use super::client::Client;
 use super::gauges::Gauges;
-use super::handler::{Consumer, Object};
+use super::handler::{Consumer, Object, Transactional};
 use super::membership::Membership;
 use super::options::Options;
 use super::registry::{Intake, Registry};
@@ -47,7 +49,17 @@ impl Builder {
     #[must_use]
     pub fn object(mut self, object: impl Object) -> Self {
         let object: Arc<dyn Object> = Arc::new(object);
+        self.registry.transactional.remove(object.object_type());
         self.registry.objects.insert(object.object_type().to_owned(), object);
+        self
+    }
+
+    /// With objects of a type whose calls have their own transactions. The last one of a type counts.
+    #[must_use]
+    pub fn transactional(mut self, object: impl Transactional) -> Self {
+        let object: Arc<dyn Transactional> = Arc::new(object);
+        self.registry.objects.remove(object.object_type());
+        self.registry.transactional.insert(object.object_type().to_owned(), object);
         self
     }
 
@@ -84,10 +96,14 @@ impl Builder {
     pub async fn start(self) -> Result<Runner> {
         let Self { store, service, registry, options, clock } = self;
         options.check()?;
+        for object in registry.transactional.values() {
+            within("start runner", "ms_max", object.ms_max(), SCRIPT_MS_MAX)?;
+        }
+        let types = registry.objects.keys().chain(registry.transactional.keys());
         let setup = Setup {
             service: service.clone(),
             partitions: options.partitions,
-            object_types: registry.objects.keys().cloned().collect(),
+            object_types: types.cloned().collect(),
             lifecycle: options.lifecycle,
         };
         store.set_up(setup).await?;

@@ -10,6 +10,7 @@ mod idle;
 mod kit;
 mod members;
 mod outbox;
+mod own;
 mod storm;
 mod suspects;
 mod watched;

@@ -11,6 +11,7 @@ use crate::messages::board::Phase;
 use crate::messages::commit::Verdict;
 use crate::messages::entry::{End, Entry, Task};
 use crate::messages::gauges::count;
+use crate::messages::own::Ran;
 use crate::messages::reading::Request;
 use crate::messages::registry::Plan;
 use crate::messages::shared::Told;
@@ -58,6 +59,11 @@ impl Actor {
                     self.board.alone_over(entry.task.stream_no());
                     self.push(*entry);
                 }
+            }
+            Event::Ran(Ran::Failed(entry)) => self.take(Event::Tried(entry)),
+            Event::Ran(Ran::Settled(entry, verdict)) => {
+                self.doze.worked(self.core.clock.millis());
+                self.settled(*entry, verdict);
             }
             Event::Settled(settled) => {
                 self.commits -= 1;

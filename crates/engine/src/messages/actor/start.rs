@@ -99,7 +99,7 @@ impl Actor {
     /// Runs it; a call whose object's state is unknown waits for that.
     fn launch(&mut self, task: Task, plan: Plan) {
         match plan {
-            Plan::Call(_) => match self.states.get(task.stream_no()) {
+            Plan::Call(_) | Plan::Inside(_) => match self.states.get(task.stream_no()) {
                 Some(state) => self.spawn(task, plan, state),
                 None => self.unloaded.push((task, plan)),
             },
@@ -108,6 +108,16 @@ impl Actor {
     }
 
     pub(super) fn spawn(&mut self, task: Task, plan: Plan, state: Option<Bytes>) {
+        if let Plan::Inside(handler) = plan {
+            let (committer, instance) = (self.committer.clone(), self.core.shared.instance());
+            let inside = self.inside.clone();
+            self.tasks.spawn(async move {
+                // It is never closed.
+                let _place = inside.acquire().await;
+                Event::Ran(committer.run_inside(instance, handler, task, state).await)
+            });
+            return;
+        }
         let (judge, ms_max) = (self.judge.clone(), self.core.options.handler_ms_max);
         self.tasks.spawn(async move {
             Event::Tried(Box::new(attempt::run(judge, plan, task, state, ms_max).await))

@@ -1,0 +1,132 @@
+//! Calls in their own transaction: the handler's SQL and what comes of it, together or not at all.
+//!
+//! Holds throughout: such a call is never gathered with others; what the database refuses, and what the
+//! handler does wrong, is a failed try of its own message, recorded like every other; when nobody knows
+//! what the commit did, nothing is assumed.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use windrow_domain::InstanceId;
+use windrow_store::error::Cause;
+use windrow_store::message::Commit;
+use windrow_store::own::{Broken, Script, Sql};
+use windrow_store::{Error, Kind};
+
+use crate::member::causes;
+
+use super::commit::{Committer, Verdict, is_somebodys, merged, new_partitions};
+use super::context::Context;
+use super::entry::{Entry, Judge, Task};
+use super::gauges::count;
+use super::handler::{HandlerError, Transactional};
+
+/// What is known after a call that had its own transaction.
+pub(super) enum Ran {
+    /// It is committed, lost, or nobody knows.
+    Settled(Box<Entry>, Verdict),
+    /// It failed, and that is to be committed.
+    Failed(Box<Entry>),
+}
+
+/// A call as a script.
+struct Inside {
+    handler: Arc<dyn Transactional>,
+    judge: Judge,
+    instance: InstanceId,
+    task: Task,
+    state: Option<Bytes>,
+    /// What the handler gave, for when the transaction has ended.
+    gave: Arc<Mutex<Option<Entry>>>,
+}
+
+#[async_trait]
+impl Script for Inside {
+    async fn run(self: Box<Self>, sql: &mut dyn Sql) -> Result<Commit, Cause> {
+        let Self { handler, judge, instance, task, state, gave } = *self;
+        let message = task.message.clone();
+        let context = Context::new(&message, task.attempt, state);
+        let called = handler.call(context, sql, &message.kind, message.payload.clone()).await;
+        let entry = match called {
+            Ok(effects) => judge.succeeded(task, effects, None),
+            Err(error) => judge.failed(task, &error.0, Vec::new()),
+        };
+        let commit = merged(instance, std::slice::from_ref(&entry));
+        let is_failure = entry.is_failure;
+        *gave.lock().unwrap_or_else(PoisonError::into_inner) = Some(entry);
+        match is_failure {
+            true => Err("the call failed".into()),
+            false => Ok(commit),
+        }
+    }
+}
+
+impl Committer {
+    /// Runs a call in its own transaction, and commits it there.
+    pub(super) async fn run_inside(
+        &self,
+        instance: InstanceId,
+        handler: Arc<dyn Transactional>,
+        task: Task,
+        state: Option<Bytes>,
+    ) -> Ran {
+        let (ms_max, fences) = (handler.ms_max(), [task.fence]);
+        let gave = Arc::default();
+        let script = Inside {
+            handler,
+            judge: self.judge.clone(),
+            instance,
+            task: task.clone(),
+            state,
+            gave: Arc::clone(&gave),
+        };
+        let done = self.store.commit_inside(instance, &fences, ms_max, Box::new(script)).await;
+        let gave = gave.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match (done, gave) {
+            (Ok(committed), Some(entry)) => {
+                count(&self.counters.commits);
+                let verdict = Verdict::Committed(new_partitions(&committed));
+                Ran::Settled(Box::new(entry), verdict)
+            }
+            // Nothing is committed before the handler has given something.
+            (Ok(_), None) => Ran::Settled(Box::new(Entry::mark(task)), Verdict::Unknown),
+            (Err(error), gave) => self.broke_off(&error, task, gave),
+        }
+    }
+
+    fn broke_off(&self, error: &Error, task: Task, gave: Option<Entry>) -> Ran {
+        let failed = |error: HandlerError| {
+            let entry = self.judge.failed(task.clone(), &error.0, Vec::new());
+            Ran::Failed(Box::new(entry))
+        };
+        match (error.broken(), gave) {
+            (Some(Broken::Late(ms_max)), _) => failed(HandlerError::timeout(*ms_max)),
+            (Some(Broken::Panicked(word)), _) => {
+                failed(HandlerError::retry(format!("the handler panicked: {word}")))
+            }
+            (Some(Broken::Failed(_)), Some(entry)) if entry.is_failure => {
+                Ran::Failed(Box::new(entry))
+            }
+            // It made light of a statement that failed.
+            (Some(Broken::Failed(cause)), _) => failed(HandlerError::retry(cause.to_string())),
+            (None, Some(entry)) if is_somebodys(error.kind) && !entry.is_failure => {
+                count(&self.counters.conflicts);
+                Ran::Failed(Box::new(self.conflicted(entry, error)))
+            }
+            (None, gave) => {
+                let verdict = match error.kind {
+                    Kind::LeaseLost | Kind::Missing => Verdict::Lost,
+                    _ => {
+                        count(&self.counters.commits_unknown);
+                        Verdict::Unknown
+                    }
+                };
+                let told = causes(error);
+                tracing::warn!(error = %told, "a call's own transaction did not end well");
+                let entry = gave.unwrap_or_else(|| Entry::mark(task));
+                Ran::Settled(Box::new(entry), verdict)
+            }
+        }
+    }
+}

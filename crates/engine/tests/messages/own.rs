@@ -1,0 +1,156 @@
+//! Calls with their own transaction: their rows and their effects happen together, and once.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tempfile::TempDir;
+use windrow_domain::Expected;
+use windrow_engine::messages::{Client, Context, Effects, HandlerError, Outcome, Transactional};
+use windrow_store::call::NewCall;
+use windrow_store::own::{SCRIPT_MS_MAX, Sql, Value};
+use windrow_store::{Events as _, Kind};
+use windrow_store_sqlite::SqliteStore;
+
+use crate::kit::*;
+use crate::watched::{Fate, Watched};
+
+/// Keeps a row for each call in a table of its own. Nothing in the table tells a repeat.
+struct Ledger {
+    ms_max: u64,
+}
+
+fn ledger() -> Ledger {
+    Ledger { ms_max: 1_000 }
+}
+
+#[async_trait]
+impl Transactional for Ledger {
+    fn object_type(&self) -> &str {
+        "ledger"
+    }
+
+    fn ms_max(&self) -> u64 {
+        self.ms_max
+    }
+
+    async fn call(
+        &self,
+        context: Context,
+        sql: &mut dyn Sql,
+        method: &str,
+        _: Bytes,
+    ) -> Result<Effects, HandlerError> {
+        sql.execute("CREATE TABLE IF NOT EXISTS ledger (account TEXT, request TEXT)", &[]).await?;
+        let row: [Value; 2] = [context.key().into(), context.id.as_str().into()];
+        if method == "rows" {
+            let count = "SELECT count(*) FROM ledger WHERE account = $1";
+            let rows = sql.query(count, &row[..1]).await?;
+            return Ok(Effects::reply(format!("{:?}", rows[0][0])));
+        }
+        sql.execute("INSERT INTO ledger (account, request) VALUES ($1, $2)", &row).await?;
+        let is_first = context.attempt == 1;
+        let mut expected = Expected::Any;
+        match method {
+            "fail" if is_first => return Err(HandlerError::retry("not yet")),
+            "never" => return Err(HandlerError::permanent("never")),
+            "panic" if is_first => panic!("broken on purpose"),
+            "hang" if is_first => std::future::pending().await,
+            "nonsense" if is_first => drop(sql.execute("INSERT INTO nowhere", &[]).await),
+            "stale" if is_first => expected = Expected::Version(77),
+            _ => {}
+        }
+        let before =
+            context.state.as_deref().map_or("", |state| std::str::from_utf8(state).unwrap());
+        let state = format!("{before}x");
+        let event = context.append(expected, vec![context.event("booked", "")]);
+        Ok(Effects::reply(state.len().to_string()).put(state).append(event))
+    }
+}
+
+fn book(account: &str, id: &str, method: &str) -> NewCall {
+    NewCall { object_type: "ledger".to_owned(), ..question(account, id, method, "") }
+}
+
+async fn file() -> (TempDir, Arc<SqliteStore>) {
+    let dir = tempfile::tempdir().unwrap();
+    let options = windrow_store_sqlite::Options::file(dir.path().join("windrow.db"));
+    let store = SqliteStore::open(options).await.unwrap();
+    (dir, Arc::new(store))
+}
+
+async fn rows(client: &Client, account: &str) -> Outcome {
+    client.call(book(account, &format!("rows of {account}"), "rows"), LONG).await.unwrap()
+}
+
+/// Every other commit is lost, before or after it happened.
+fn unsure(verb: &'static str, no: u64) -> Fate {
+    match (verb, no % 4) {
+        ("commit_inside", 1) => Fate::ReplyLost,
+        ("commit_inside", 3) => Fate::Lost,
+        ("commit", _) if no % 7 == 6 => Fate::ReplyLost,
+        _ => Fate::Passes,
+    }
+}
+
+#[tokio::test]
+async fn own_rows_and_effects_happen_once_though_replies_are_lost() {
+    let (_dir, inner) = file().await;
+    let store = Watched::new(inner.clone(), unsure);
+    let built = runner(store.clone()).transactional(ledger()).object(wallet());
+    let runner = built.start().await.unwrap();
+    let client = runner.client();
+    let calls: Vec<_> =
+        (0..60).map(|no| book(&format!("a{}", no % 4), &format!("r{no}"), "book")).collect();
+    for call in calls.clone() {
+        client.submit(call).await.unwrap();
+    }
+    // One without a transaction of its own, beside them.
+    client.submit(deposit("w", "d", 5)).await.unwrap();
+    for call in &calls {
+        let outcome = client.wait(&call.key, LONG).await.unwrap();
+        assert!(matches!(outcome, Outcome::Reply(_)), "{outcome:?}");
+    }
+    for account in 0..4 {
+        let name = format!("a{account}");
+        assert_eq!(rows(&client, &name).await, reply("Int(15)"));
+        let stream = stream(&format!("ledger/{name}"));
+        assert_eq!(inner.stream_version(&owner(), &stream).await.unwrap(), 15);
+        let again = client.call(book(&name, &format!("r{}", 56 + account), "book"), LONG).await;
+        assert_eq!(again.unwrap(), reply("15"), "a repeat gets the first answer");
+    }
+    assert_eq!(client.wait(&key("d"), LONG).await.unwrap(), reply("5"));
+    assert!(runner.gauges().commits_unknown > 0);
+}
+
+#[tokio::test]
+async fn whatever_goes_wrong_is_a_try_that_leaves_nothing() {
+    let (_dir, store) = file().await;
+    let ledger = Ledger { ms_max: 300 };
+    let runner = runner(store.clone()).transactional(ledger).start().await.unwrap();
+    let client = runner.client();
+    for method in ["fail", "panic", "hang", "nonsense", "stale"] {
+        let outcome = client.call(book("a", method, method), LONG).await.unwrap();
+        assert!(matches!(outcome, Outcome::Reply(_)), "{method}: {outcome:?}");
+    }
+    let never = client.call(book("a", "never", "never"), LONG).await.unwrap();
+    assert_eq!(never, Outcome::Failed("never".to_owned()));
+    assert_eq!(rows(&client, "a").await, reply("Int(5)"));
+    assert_eq!(inner_version(&store).await, 5);
+    let gauges = runner.gauges();
+    assert_eq!((gauges.retries, gauges.dead, gauges.conflicts), (5, 1, 1));
+    runner.stop().await;
+}
+
+async fn inner_version(store: &SqliteStore) -> u64 {
+    store.stream_version(&owner(), &stream("ledger/a")).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_transaction_has_its_bounds() {
+    for ms_max in [0, SCRIPT_MS_MAX + 1] {
+        let built = runner(store().await).transactional(Ledger { ms_max });
+        let refused = built.start().await.err().expect("the bound is checked at the start");
+        assert_eq!(refused.kind, Kind::Invalid);
+    }
+}
