@@ -23,19 +23,20 @@ CREATE TABLE windrow.sleepers (
     instance uuid PRIMARY KEY
 );
 
--- A stream's row is its lock: positions are given under it, held to the commit.
+-- A stream's row is its lock: positions are drawn under it, held to the commit, so that they rise in the order of the
+-- commits. A send draws one number for all its streams; the row is locked and seldom written (touched_at: about when).
 CREATE TABLE windrow.streams (
     no         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    owner      text NOT NULL,
+    owner      text COLLATE "C" NOT NULL,
     queue      smallint NOT NULL,
-    name       text NOT NULL,
+    name       text COLLATE "C" NOT NULL,
     partition  integer NOT NULL,
-    position   bigint NOT NULL,
     touched_at timestamptz NOT NULL
 ) WITH (fillfactor = 50);
+CREATE SEQUENCE windrow.message_positions;
 CREATE UNIQUE INDEX streams_by_name ON windrow.streams (owner, queue, name);
 
--- position: of the last message. attempts: tries that were counted. started: the epoch of a try that
+-- attempts: tries that were counted. started: the epoch of a try that
 -- may still run. waiting: consumers it still waits for; null for the usual one. history: [[micros, error], …].
 CREATE TABLE windrow.messages (
     partition  integer NOT NULL,

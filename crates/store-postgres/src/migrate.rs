@@ -69,6 +69,7 @@ const FUNCTIONS: &[&str] = functions![
     "message/lock_stream",
     "message/read_owned",
     "message/commit_started",
+    "message/places",
     "message/commit_done",
     "message/commit_consumed",
     "message/commit_failed",

@@ -177,7 +177,7 @@ cases! { plane_suite, plane_cases;
         endless_times_are_answered,
     }
     race {
-        sends_at_once_keep_a_dense_order,
+        sends_at_once_keep_an_order,
         a_reader_skips_nothing_that_appears_later,
         repeats_at_once_make_one_message,
         two_contents_at_once_are_a_conflict,

@@ -5,31 +5,29 @@ CREATE FUNCTION {fn}.commit_calls(
     c_position bigint[], c_reply bytea[], c_error text[]
 ) RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
-    v_now timestamptz := coalesce(p_now, clock_timestamp());
-    v_n   int;
+    v_now    timestamptz := coalesce(p_now, clock_timestamp());
+    v_waiter uuid;
+    v_text   text;
 BEGIN /* call/commit_calls */
-    DELETE FROM windrow.messages m
-     USING unnest(c_owner, c_request, c_partition, c_stream, c_position) u(owner, request, partition, stream_no, position)
-     WHERE m.partition = u.partition AND m.stream_no = u.stream_no AND m.position = u.position AND m.id = u.request
-       AND EXISTS (SELECT 1 FROM windrow.streams s WHERE s.no = u.stream_no AND s.owner = u.owner AND s.queue = 2);
-    GET DIAGNOSTICS v_n = ROW_COUNT;
-    IF v_n <> cardinality(c_stream) THEN
-        RAISE EXCEPTION 'the message of a call is gone' USING ERRCODE = 'WR409';
-    END IF;
-    WITH answered AS (
+    FOR i IN 1 .. cardinality(c_stream) LOOP
+        DELETE FROM windrow.messages m
+         WHERE m.partition = c_partition[i] AND m.stream_no = c_stream[i] AND m.position = c_position[i]
+           AND m.id = c_request[i]
+           AND EXISTS (SELECT FROM windrow.streams s WHERE s.no = c_stream[i] AND s.owner = c_owner[i] AND s.queue = 2);
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'the message of a call is gone' USING ERRCODE = 'WR409';
+        END IF;
         UPDATE windrow.calls c
-           SET state = CASE WHEN u.reply IS NULL THEN 3 ELSE 2 END, reply = u.reply, error = u.error,
+           SET state = CASE WHEN c_reply[i] IS NULL THEN 3 ELSE 2 END, reply = c_reply[i], error = c_error[i],
                instance = p_instance, processed_at = v_now, updated_at = v_now
-          FROM unnest(c_owner, c_request, c_reply, c_error) u(owner, request, reply, error)
-         WHERE c.owner = u.owner AND c.request_id = u.request AND c.state < 2
-        RETURNING c.owner, c.request_id, c.waiter
-    ), told AS (
-        SELECT pg_notify('windrow_' || replace(a.waiter::text, '-', ''), t.text)
-          FROM answered a CROSS JOIN LATERAL (SELECT 'c' || json_build_array(a.owner, a.request_id)::text AS text) t
-         WHERE a.waiter IS NOT NULL AND octet_length(t.text) < 8000
-    )
-    SELECT count(*) + 0 * (SELECT count(*) FROM told) INTO v_n FROM answered;
-    IF v_n <> cardinality(c_stream) THEN
-        RAISE EXCEPTION 'a call has its answer already' USING ERRCODE = 'WR409';
-    END IF;
+         WHERE c.owner = c_owner[i] AND c.request_id = c_request[i] AND c.state < 2
+        RETURNING c.waiter INTO v_waiter;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'a call has its answer already' USING ERRCODE = 'WR409';
+        END IF;
+        v_text := 'c' || json_build_array(c_owner[i], c_request[i])::text;
+        IF v_waiter IS NOT NULL AND octet_length(v_text) < 8000 THEN
+            PERFORM pg_notify('windrow_' || replace(v_waiter::text, '-', ''), v_text);
+        END IF;
+    END LOOP;
 END $$;

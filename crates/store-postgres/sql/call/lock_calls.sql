@@ -4,13 +4,15 @@ CREATE FUNCTION {fn}.lock_calls(
     c_owner text[], c_request text[], m_partition int[], m_stream bigint[], m_position bigint[]
 ) RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 BEGIN /* call/lock_calls */
-    PERFORM 1 FROM (
-        SELECT u.owner, u.request FROM unnest(c_owner, c_request) u(owner, request)
-        UNION
-        SELECT s.owner, m.id FROM unnest(m_partition, m_stream, m_position) u(partition, stream_no, position)
-          JOIN windrow.messages m
-            ON m.partition = u.partition AND m.stream_no = u.stream_no AND m.position = u.position
-          JOIN windrow.streams s ON s.no = m.stream_no AND s.queue = 2) k
-      JOIN windrow.calls c ON c.owner = k.owner AND c.request_id = k.request
-     ORDER BY c.owner COLLATE "C", c.request_id COLLATE "C" FOR UPDATE OF c;
+    PERFORM FROM (
+        SELECT k.owner, k.request FROM (
+            SELECT u.owner, u.request FROM unnest(c_owner, c_request) u(owner, request)
+            UNION
+            SELECT x.owner, x.id FROM unnest(m_partition, m_stream, m_position) u(partition, stream_no, position)
+             CROSS JOIN LATERAL (
+                SELECT s.owner, m.id FROM windrow.messages m JOIN windrow.streams s ON s.no = m.stream_no AND s.queue = 2
+                 WHERE m.partition = u.partition AND m.stream_no = u.stream_no AND m.position = u.position LIMIT 1) x) k
+         ORDER BY k.owner COLLATE "C", k.request COLLATE "C") k
+     CROSS JOIN LATERAL (SELECT FROM windrow.calls c
+                          WHERE c.owner = k.owner AND c.request_id = k.request FOR UPDATE) l;
 END $$;

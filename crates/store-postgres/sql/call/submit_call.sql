@@ -7,7 +7,7 @@ CREATE FUNCTION {fn}.submit_call(
 ) LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     v_now  timestamptz;
-    v_put  windrow.streams;
+    v_put  record;
 BEGIN /* call/submit_call */
     IF NOT {fn}.repeat_call(p_owner, p_request, p_hash, p_waiter) THEN
         -- The lock first: messages of a stream come in the order of their commits.

@@ -8,7 +8,7 @@ CREATE FUNCTION {fn}.submit_calls(
 ) LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     v_now    timestamptz;
-    v_stream windrow.streams;
+    v_stream record;
 BEGIN /* call/submit_calls */
     FOR i IN 1 .. cardinality(c_owner) LOOP
         v_stream := {fn}.lock_stream(p_now, c_owner[i], 2::smallint, c_stream[i]);

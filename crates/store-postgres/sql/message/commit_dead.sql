@@ -2,26 +2,24 @@
 CREATE FUNCTION {fn}.commit_dead(
     p_now timestamptz, m_partition int[], m_stream bigint[], m_position bigint[], m_dead uuid[], m_error text[]
 ) RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
-DECLARE
-    v_n int;
 BEGIN /* message/commit_dead */
     IF EXISTS (SELECT 1 FROM windrow.streams WHERE no = ANY (m_stream) AND queue = 2) THEN
         RAISE EXCEPTION 'a call fails, and is no dead letter' USING ERRCODE = 'WR400';
     END IF;
-    WITH gone AS (
-        DELETE FROM windrow.messages m
-         USING unnest(m_partition, m_stream, m_position, m_dead, m_error) u(partition, stream_no, position, dead, why)
-         WHERE m.partition = u.partition AND m.stream_no = u.stream_no AND m.position = u.position
-        RETURNING m.*, u.dead, u.why
-    )
-    INSERT INTO windrow.dead_letters
-           (id, owner, queue, stream, partition, stream_no, position, message_id, kind, payload, headers, sent_at,
-            attempts, waiting, history, error, dead_at)
-    SELECT g.dead, s.owner, s.queue, s.name, g.partition, g.stream_no, g.position, g.id, g.kind, g.payload, g.headers,
-           g.sent_at, g.attempts, g.waiting, g.history, g.why, coalesce(p_now, clock_timestamp())
-      FROM gone g JOIN windrow.streams s ON s.no = g.stream_no;
-    GET DIAGNOSTICS v_n = ROW_COUNT;
-    IF v_n <> cardinality(m_stream) THEN
-        RAISE EXCEPTION 'a message that is given up on is gone' USING ERRCODE = 'WR409';
-    END IF;
+    FOR i IN 1 .. cardinality(m_stream) LOOP
+        WITH gone AS (
+            DELETE FROM windrow.messages m
+             WHERE m.partition = m_partition[i] AND m.stream_no = m_stream[i] AND m.position = m_position[i]
+            RETURNING m.*
+        )
+        INSERT INTO windrow.dead_letters
+               (id, owner, queue, stream, partition, stream_no, position, message_id, kind, payload, headers, sent_at,
+                attempts, waiting, history, error, dead_at)
+        SELECT m_dead[i], s.owner, s.queue, s.name, g.partition, g.stream_no, g.position, g.id, g.kind, g.payload, g.headers,
+               g.sent_at, g.attempts, g.waiting, g.history, m_error[i], coalesce(p_now, clock_timestamp())
+          FROM gone g JOIN windrow.streams s ON s.no = g.stream_no;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'a message that is given up on is gone' USING ERRCODE = 'WR409';
+        END IF;
+    END LOOP;
 END $$;

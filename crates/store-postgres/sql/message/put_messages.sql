@@ -1,6 +1,7 @@
 -- Puts messages at the ends of their streams. WR412 before the set-up; WR409 when an id was used for something else.
--- Locks streams (sorted by bytes, as given), then ids (the same), each row held to the commit: positions are given in
--- commit order, and of two with the same id one waits for the other. A repeated id leaves a gap in its stream.
+-- Makes the streams that are not there, and only then locks all (both sorted by bytes, as given), then ids (the same), each
+-- row held to the commit: positions are drawn in commit order, and of two with the same id one waits for the other.
+-- Positions rise along a stream and have gaps.
 -- s_: streams, with how many messages each gets, and the hash that a new one's partition follows from. m_: messages; stream: which of them, from 1; back: how many of the same
 -- stream come behind. d_: ids that count once; m: which message. The answer has the end of every stream, and repeats.
 CREATE FUNCTION {fn}.put_messages(
@@ -15,6 +16,8 @@ DECLARE
     v_now   timestamptz := coalesce(p_now, clock_timestamp());
     v_count int;
     v_new   int;
+    v_base  bigint;
+    v_touched timestamptz;
     v_other text;
 BEGIN /* message/put_messages */
     r_m := '{}';
@@ -22,17 +25,26 @@ BEGIN /* message/put_messages */
     IF NOT FOUND THEN
         RAISE EXCEPTION 'messages are not set up here' USING ERRCODE = 'WR412';
     END IF;
-    WITH put AS (
-        INSERT INTO windrow.streams AS s (owner, queue, name, partition, position, touched_at)
-        SELECT u.owner, u.queue, u.name, (u.hash % v_count)::int, u.n, v_now
-          FROM unnest(s_owner, s_queue, s_name, s_n, s_hash) WITH ORDINALITY u(owner, queue, name, n, hash, i) ORDER BY u.i
-        ON CONFLICT (owner, queue, name) DO UPDATE
-           SET position = s.position + excluded.position, touched_at = excluded.touched_at
-        RETURNING s.owner, s.queue, s.name, s.no, s.partition, s.position
-    )
-    SELECT array_agg(o.no), array_agg(o.partition), array_agg(o.position) INTO o_stream, o_partition, o_position
-      FROM (SELECT * FROM put ORDER BY owner COLLATE "C", queue, name COLLATE "C") o;
+    INSERT INTO windrow.streams (owner, queue, name, partition, touched_at)
+    SELECT u.owner, u.queue, u.name, (u.hash % v_count)::int, v_now
+      FROM unnest(s_owner, s_queue, s_name, s_hash) WITH ORDINALITY u(owner, queue, name, hash, i)
+     WHERE NOT EXISTS (SELECT FROM windrow.streams s WHERE s.owner = u.owner AND s.queue = u.queue AND s.name = u.name)
+     ORDER BY u.i
+    ON CONFLICT (owner, queue, name) DO NOTHING;
+    SELECT array_agg(x.no), array_agg(x.partition), min(x.touched_at) INTO o_stream, o_partition, v_touched
+      FROM unnest(s_owner, s_queue, s_name) u(owner, queue, name)
+     CROSS JOIN LATERAL (SELECT s.no, s.partition, s.touched_at FROM windrow.streams s
+                          WHERE s.owner = u.owner AND s.queue = u.queue AND s.name = u.name FOR UPDATE) x;
+    IF cardinality(o_stream) IS DISTINCT FROM cardinality(s_name) THEN
+        RAISE EXCEPTION 'a stream was forgotten at this moment' USING ERRCODE = '40001';
+    END IF;
+    -- Behind the locks: who comes later draws a greater number.
+    v_base := nextval('windrow.message_positions') * 1024;
+    o_position := ARRAY(SELECT v_base + n FROM unnest(s_n) n);
     v_now := coalesce(p_now, clock_timestamp());
+    IF v_touched < v_now - interval '10 minutes' THEN
+        UPDATE windrow.streams s SET touched_at = v_now WHERE s.no = ANY (o_stream);
+    END IF;
 
     IF cardinality(d_m) > 0 THEN
         INSERT INTO windrow.message_ids (owner, id, digest, partition, stream_no, position, seen_at)
@@ -46,7 +58,7 @@ BEGIN /* message/put_messages */
                    min(d.id) FILTER (WHERE x.digest <> d.digest)
               INTO r_m, r_stream, r_partition, r_position, v_other
               FROM unnest(d_m, d_owner, d_id, d_digest) d(m, owner, id, digest)
-              JOIN windrow.message_ids x ON x.owner = d.owner AND x.id = d.id
+             CROSS JOIN LATERAL (SELECT * FROM windrow.message_ids k WHERE k.owner = d.owner AND k.id = d.id LIMIT 1) x
              WHERE (x.stream_no, x.position) <> (o_stream[m_stream[d.m]], o_position[m_stream[d.m]] - m_back[d.m]);
             IF v_other IS NOT NULL THEN
                 RAISE EXCEPTION 'message id % was used for another message', v_other USING ERRCODE = 'WR409';

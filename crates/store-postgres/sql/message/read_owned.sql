@@ -89,8 +89,9 @@ BEGIN /* message/read_owned */
         SELECT 0::smallint, m.partition, m.stream_no, m.position, s.queue, s.owner, s.name, m.id, m.kind, m.payload,
                m.headers::text, m.sent_at, m.not_before, m.attempts, m.started, m.waiting, m.error
           FROM unnest(m_partition, m_stream, m_position) WITH ORDINALITY u(partition, stream_no, position, i)
-          JOIN windrow.messages m ON m.partition = u.partition AND m.stream_no = u.stream_no AND m.position = u.position
-          JOIN windrow.streams s ON s.no = m.stream_no
+         CROSS JOIN LATERAL (SELECT * FROM windrow.messages k WHERE k.partition = u.partition
+                                AND k.stream_no = u.stream_no AND k.position = u.position LIMIT 1) m
+         CROSS JOIN LATERAL (SELECT * FROM windrow.streams k WHERE k.no = m.stream_no LIMIT 1) s
          ORDER BY u.i;
         PERFORM pg_logical_emit_message(true, 'windrow', '');
     END IF;

@@ -12,7 +12,7 @@ DECLARE
     v_streams    bigint[] := '{}';
     v_positions  bigint[] := '{}';
     v            record;
-    w            windrow.streams;
+    w            record;
 BEGIN /* message/replay_dead */
     SELECT count(*) INTO v_n
       FROM (SELECT FROM windrow.dead_letters d

@@ -5,7 +5,7 @@ CREATE FUNCTION {fn}.tell_batch(
     p_completed bigint, p_failed bigint, p_not_found bigint, p_skipped bigint
 ) RETURNS void LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
-    v_stream windrow.streams;
+    v_stream record;
     v_says   json;
 BEGIN /* message/tell_batch */
     IF NOT EXISTS (SELECT 1 FROM windrow.message_setup WHERE one AND lifecycle) THEN

@@ -11,8 +11,11 @@ BEGIN /* object/put_states */
     IF FOUND THEN
         RAISE EXCEPTION 'the partition of object % has no fence', v_other USING ERRCODE = 'WR400';
     END IF;
-    DELETE FROM windrow.objects o USING unnest(o_owner, o_stream, o_state) u(owner, stream, state)
-     WHERE o.owner = u.owner AND o.stream = u.stream AND u.state IS NULL;
+    FOR i IN 1 .. cardinality(o_stream) LOOP
+        IF o_state[i] IS NULL THEN
+            DELETE FROM windrow.objects o WHERE o.owner = o_owner[i] AND o.stream = o_stream[i];
+        END IF;
+    END LOOP;
     INSERT INTO windrow.objects AS o (owner, stream, state, updated_at)
     SELECT u.owner, u.stream, u.state, coalesce(p_now, clock_timestamp())
       FROM unnest(o_owner, o_stream, o_state) WITH ORDINALITY u(owner, stream, state, i)

@@ -15,7 +15,8 @@ BEGIN /* partition/fence */
     IF cardinality(f_no) > 0 THEN
         SELECT count(*) INTO v_owned
           FROM unnest(f_no, f_epoch) f(no, epoch)
-          JOIN windrow.partitions p ON p.no = f.no AND p.epoch = f.epoch AND p.instance = p_instance;
+         CROSS JOIN LATERAL (SELECT FROM windrow.partitions p
+                              WHERE p.no = f.no AND p.epoch = f.epoch AND p.instance = p_instance LIMIT 1) p;
         IF v_owned <> cardinality(f_no) THEN
             RAISE EXCEPTION 'a partition is another''s, or of another epoch' USING ERRCODE = 'WR410';
         END IF;
