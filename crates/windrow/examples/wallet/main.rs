@@ -14,7 +14,7 @@ mod wallet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail};
 use clap::Parser;
 use windrow::engine::messages::Outcome;
 
@@ -89,8 +89,8 @@ async fn show(place: &Place) -> Result<()> {
         println!("{id}  {wallet}  {:<44}  {answer}", format!("{question:?}"));
     }
     let again = ask(&client, &format!("{run}-1"), "ann", &Ask::Deposit { cents: 7 }).await;
-    ensure!(again.is_err(), "another question under a used id must be refused");
-    println!("1  ann  another question under the same id            {:#}", again.unwrap_err());
+    let Err(refused) = again else { bail!("another question under a used id must be refused") };
+    println!("1  ann  another question under the same id            {refused:#}");
     runner.stop().await;
     Ok(())
 }
