@@ -35,7 +35,7 @@ pub(super) async fn run(
             judged(&judge, task, bounded(&judge, ms_max, call).await, None)
         }
         Plan::Consume { name, consumer } => {
-            let consume = consumer.consume(context, payload);
+            let consume = consumer.consume(context.by(name.as_deref()), payload);
             judged(&judge, task, bounded(&judge, ms_max, consume).await, name)
         }
         Plan::Inside(_) => {

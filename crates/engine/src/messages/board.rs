@@ -291,7 +291,8 @@ impl Board {
         }
     }
 
-    /// One of the head's consumers is done with it; the stream goes on with the next one.
+    /// One of the head's consumers is done with it; the stream goes on with the next one, which has no
+    /// tries behind it.
     pub(super) fn done_by(&mut self, stream_no: u64, consumer: &str) {
         self.rest(stream_no);
         let Some(held) = self.streams.get_mut(&stream_no) else { return };
@@ -299,7 +300,7 @@ impl Board {
         if let Some(head) = held.waiting.front_mut() {
             let head = Arc::make_mut(head);
             head.waiting.retain(|name| name != consumer);
-            head.started = None;
+            (head.attempts, head.started) = (0, None);
         }
         self.go_on(stream_no);
     }

@@ -12,6 +12,9 @@ use windrow_store::call::{CallKey, NewCall};
 use windrow_store::event::{Append, NewEvent};
 use windrow_store::message::{Headers, Message, NewMessage};
 
+/// Characters that tell one consumer of a message from another, in ids that they make.
+const CONSUMER_CHARS: usize = 16;
+
 /// What a handler knows of its message or call.
 #[derive(Debug)]
 pub struct Context {
@@ -33,6 +36,8 @@ pub struct Context {
     pub sent_at: Timestamp,
     /// The object's state; none when it has none, or when this is no call.
     pub state: Option<Bytes>,
+    /// Under which name it is given to whoever is asked, when it waits for names.
+    consumer: Option<String>,
     made: AtomicU32,
 }
 
@@ -48,8 +53,15 @@ impl Context {
             attempt,
             sent_at: message.sent_at,
             state,
+            consumer: None,
             made: AtomicU32::new(0),
         }
+    }
+
+    /// For one of those that the message waits for by name. Each makes ids of its own.
+    pub(super) fn by(mut self, consumer: Option<&str>) -> Self {
+        self.consumer = consumer.map(str::to_owned);
+        self
     }
 
     /// The object that is called: its type and its id. None for a message.
@@ -79,11 +91,18 @@ impl Context {
     /// know repeats by it.
     pub fn next_id(&self) -> String {
         let no = self.made.fetch_add(1, Ordering::Relaxed);
-        let id = format!("{}:{}:{no}", self.queue, self.id);
+        let of = match &self.consumer {
+            None => self.id.clone(),
+            Some(name) => {
+                let name = blake3::hash(name.as_bytes()).to_hex();
+                format!("{}@{}", self.id, &name[..CONSUMER_CHARS])
+            }
+        };
+        let id = format!("{}:{of}:{no}", self.queue);
         if id.len() <= MESSAGE_ID_BYTES_MAX {
             return id;
         }
-        format!("{}:{}:{no}", self.queue, blake3::hash(self.id.as_bytes()).to_hex())
+        format!("{}:{}:{no}", self.queue, blake3::hash(of.as_bytes()).to_hex())
     }
 
     /// An event of the owner's, with an id of its own.

@@ -136,7 +136,7 @@ impl Judge {
                 effect.calls.push(CallResult { key, at: task.at(), answer });
                 End::Done
             }
-            (None, Some(name)) if task.message.waiting.len() > 1 => {
+            (None, Some(name)) if task.message.waiting.iter().any(|other| *other != name) => {
                 effect.done.push(Done { at: task.at(), consumer: Some(name.clone()) });
                 End::DoneBy(name)
             }

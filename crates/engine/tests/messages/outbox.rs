@@ -107,3 +107,25 @@ async fn a_message_is_done_when_all_its_consumers_are() {
     settle(&*store).await;
     assert_eq!((log.count("1"), got.lock().unwrap().len()), (1, 1));
 }
+
+/// Two that ask for the same in the same words both mean it: the second is no repeat of the first.
+#[tokio::test]
+async fn consumers_of_one_message_make_ids_of_their_own() {
+    let store = store().await;
+    let give = || {
+        Does(|context: Context, _| {
+            Box::pin(async move {
+                let call = context.ask("wallet", "w", "deposit", r#"{"cents":1}"#)?;
+                Ok(Effects::none().ask(call))
+            }) as _
+        })
+    };
+    let build = runner(store.clone()).object(wallet());
+    let build = build.consumer("one", all(), give()).consumer("two", all(), give());
+    let runner = build.start().await.unwrap();
+    let consumers = vec!["one".to_owned(), "two".to_owned()];
+    let message = NewMessage { consumers, ..inbox("s", "1") };
+    runner.client().send(vec![message]).await.unwrap();
+    settle(&*store).await;
+    assert_eq!(balance(&runner.client(), "w", "b").await, reply("2"));
+}

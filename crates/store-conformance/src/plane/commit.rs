@@ -221,9 +221,13 @@ pub async fn a_message_waits_for_all_its_consumers(world: &impl PlaneWorld) {
         done: vec![Done { at, consumer: Some(name.to_owned()) }],
         ..runner.effects()
     };
+    runner.fail(failed(sent[0].at, "no", now(world))).await;
+    let begun = Commit { started: vec![Started { at: sent[0].at }], ..runner.effects() };
+    store.commit(begun).await.unwrap();
     store.commit(by(sent[0].at, "projection")).await.unwrap();
     let first = runner.head("a").await;
     assert_eq!((first.id.as_str(), first.waiting), ("1", vec!["handler".to_owned()]));
+    assert_eq!((first.attempts, first.started), (0, None), "the tries were the other one's");
     store.commit(by(sent[0].at, "handler")).await.unwrap();
     assert_eq!(ids(&runner.messages().await), ["2", "3"]);
     let mut both = by(sent[1].at, "handler");

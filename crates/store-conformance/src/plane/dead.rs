@@ -26,14 +26,14 @@ pub async fn a_dead_letter_keeps_what_happened(world: &impl PlaneWorld) {
     let at = send(store, new.clone()).await;
     send(store, inbox("a", "a-2")).await;
     let sent_at = now(world);
+    let by = Done { at, consumer: Some("handler".to_owned()) };
+    store.commit(Commit { done: vec![by], ..runner.effects() }).await.unwrap();
     let mut failed_at = Vec::new();
     for error in ["first", "second"] {
         pass(world, 1000);
         runner.fail(failed(at, error, now(world))).await;
         failed_at.push(now(world));
     }
-    let by = Done { at, consumer: Some("handler".to_owned()) };
-    store.commit(Commit { done: vec![by], ..runner.effects() }).await.unwrap();
     pass(world, 1000);
     let gone = dead(at, "gave up");
     runner.give_up(gone.clone()).await;
