@@ -75,10 +75,12 @@ impl FromStr for Queue {
     }
 }
 
-/// What tells two messages with the same id apart: SHA-256 over stream, kind and payload, with a zero
-/// byte after the first two. Databases compute the same.
-pub fn digest(stream: &Stream, kind: &str, payload: &[u8]) -> [u8; 32] {
+/// What tells two messages with the same id apart: SHA-256 over queue, stream, kind and payload, with a
+/// zero byte after the first three. Databases compute the same.
+pub fn digest(queue: Queue, stream: &Stream, kind: &str, payload: &[u8]) -> [u8; 32] {
     let mut hasher = Sha256::new();
+    hasher.update(queue.as_str().as_bytes());
+    hasher.update([0]);
     hasher.update(stream.as_str().as_bytes());
     hasher.update([0]);
     hasher.update(kind.as_bytes());

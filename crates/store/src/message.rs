@@ -6,7 +6,7 @@
 //! be there, or none of it happens; a message that fails or must wait holds up its own stream only.
 //! Absent on purpose: who runs what and when, which is the engine's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -82,6 +82,11 @@ impl NewMessage {
         for name in &self.consumers {
             error::within(verb, "consumer", name.len() as u64, KIND_BYTES_MAX as u64)?;
             error::text(verb, "consumer", name, KIND_BYTES_MAX)?;
+        }
+        let each: BTreeSet<_> = self.consumers.iter().collect();
+        if each.len() < self.consumers.len() {
+            let because = "a consumer is named twice";
+            return Err(Error::new(Kind::Invalid, verb, "consumers").because(because));
         }
         Ok(())
     }
@@ -238,7 +243,8 @@ pub struct Work {
 pub struct Done {
     /// Which.
     pub at: MessageRef,
-    /// By which of its consumers. None ends the message, whoever else it waits for.
+    /// By which of its consumers; those that are left begin with no tries behind them. None ends the
+    /// message, whoever else it waits for.
     pub consumer: Option<String>,
 }
 
@@ -350,7 +356,7 @@ impl Commit {
             .chain(self.failed.iter().map(|failed| (failed.at, None)))
             .chain(self.dead.iter().map(|dead| (dead.at, None)))
             .chain(self.calls.iter().map(|call| (call.at, None)));
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         let started = self.started.iter().map(|started| started.at.partition);
         let mut partitions: Vec<_> = started.collect();
         for (at, consumer) in ended {
@@ -360,8 +366,7 @@ impl Commit {
             }
             partitions.push(at.partition);
         }
-        let fenced: std::collections::BTreeSet<_> =
-            self.fences.iter().map(|fence| fence.partition).collect();
+        let fenced: BTreeSet<_> = self.fences.iter().map(|fence| fence.partition).collect();
         match partitions.iter().find(|partition| !fenced.contains(partition)) {
             None => Ok(()),
             Some(missing) => {

@@ -60,7 +60,7 @@ pub(crate) struct Post {
     not_before: Option<String>,
     /// Who must all be done with it; usually whoever publishes or handles it.
     #[serde(default)]
-    #[schema(max_items = 8, value_type = Vec<ConsumerName>, inline)]
+    #[schema(max_items = 8, value_type = std::collections::BTreeSet<ConsumerName>, inline)]
     consumers: Vec<String>,
     /// Whether one with the same id counts once. Usually so when it has an id; always in the inbox.
     dedupe: Option<bool>,

@@ -168,12 +168,13 @@ pub async fn a_repeated_message_counts_once(world: &impl PlaneWorld) {
     assert_eq!(ids(&runner.messages().await), ["1", "2", "3"]);
 }
 
-/// The same id with another stream, kind or payload is a conflict for the whole send.
+/// The same id with another queue, stream, kind or payload is a conflict for the whole send.
 pub async fn one_id_with_other_content_is_a_conflict(world: &impl PlaneWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let at = send(store, inbox("a", "1")).await;
     let others = [
+        NewMessage { queue: Queue::Outbox, dedupe: true, ..inbox("a", "1") },
         NewMessage { stream: stream("b"), ..inbox("a", "1") },
         NewMessage { kind: "order.cancelled".to_owned(), ..inbox("a", "1") },
         NewMessage { payload: Bytes::new(), ..inbox("a", "1") },
@@ -431,6 +432,7 @@ pub async fn a_message_out_of_bounds_is_invalid(world: &impl PlaneWorld) {
         NewMessage { headers, ..good() },
         NewMessage { headers: [("a".to_owned(), "\0".to_owned())].into(), ..good() },
         NewMessage { consumers: vec![String::new()], ..good() },
+        NewMessage { consumers: vec!["a".to_owned(), "b".to_owned(), "a".to_owned()], ..good() },
         NewMessage { consumers: (0..=CONSUMERS_MAX).map(|no| no.to_string()).collect(), ..good() },
         NewMessage { queue: Queue::Calls, ..good() },
     ] {

@@ -21,6 +21,13 @@ BEGIN /* app/send */
     IF cardinality(send.consumers) > 8 THEN
         RAISE EXCEPTION 'a message has at most 8 consumers' USING ERRCODE = 'WR400';
     END IF;
+    IF cardinality(send.consumers) > (SELECT count(DISTINCT c) FROM unnest(send.consumers) c) THEN
+        RAISE EXCEPTION 'a consumer is named twice, or is null' USING ERRCODE = 'WR400';
+    END IF;
+    -- Years that every reader can say; infinity is none.
+    IF send.not_before NOT BETWEEN '0001-01-01 00:00:00Z' AND '9999-12-30 00:00:00Z' THEN
+        RAISE EXCEPTION 'not_before must be a time in the years 1 to 9999' USING ERRCODE = 'WR400';
+    END IF;
     FOREACH v_name IN ARRAY coalesce(send.consumers, '{}') LOOP
         PERFORM {fn}.check_text('consumer', v_name, 256, false);
     END LOOP;
@@ -32,7 +39,8 @@ BEGIN /* app/send */
         CASE WHEN v_once THEN ARRAY[1] ELSE '{}' END,
         CASE WHEN v_once THEN ARRAY[send.owner] ELSE '{}' END,
         CASE WHEN v_once THEN ARRAY[v_id] ELSE '{}' END,
-        CASE WHEN v_once THEN ARRAY[sha256(convert_to(send.stream, 'UTF8') || '\x00'::bytea || convert_to(send.kind, 'UTF8')
-                                           || '\x00'::bytea || send.payload)] ELSE '{}' END);
+        CASE WHEN v_once THEN ARRAY[sha256(convert_to(send.queue, 'UTF8') || '\x00'::bytea || convert_to(send.stream, 'UTF8')
+                                           || '\x00'::bytea || convert_to(send.kind, 'UTF8') || '\x00'::bytea
+                                           || send.payload)] ELSE '{}' END);
     RETURN coalesce(v_put.r_position[1], v_put.o_position[1]);
 END $$;

@@ -45,7 +45,8 @@ impl<'a> Puts<'a> {
         let mut seen = BTreeMap::new();
         for message in messages {
             if message.is_deduped() {
-                let digest = digest(&message.stream, &message.kind, &message.payload);
+                let NewMessage { queue, stream, kind, payload, .. } = message;
+                let digest = digest(*queue, stream, kind, payload);
                 let key = (message.owner.as_str(), message.id.as_str());
                 let (first, said) = *seen.entry(key).or_insert((kept.len(), digest));
                 if said != digest {

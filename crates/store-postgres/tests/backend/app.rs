@@ -151,6 +151,12 @@ async fn errors_of_the_functions_have_their_own_codes() {
         "windrow.send('inbox', 'ada', 'a', 'k', '', headers => '{\"a\": 1}')",
         "windrow.send('inbox', 'ada', 'a', 'k', '', consumers => '{a,b,c,d,e,f,g,h,i}')",
         "windrow.send('inbox', 'ada', 'a', 'k', '', consumers => '{\"\"}')",
+        "windrow.send('inbox', 'ada', 'a', 'k', '', consumers => '{a,b,a}')",
+        // One that no reader could read would stop all of them.
+        "windrow.send('inbox', 'ada', 'a', 'k', '', not_before => 'infinity')",
+        "windrow.send('inbox', 'ada', 'a', 'k', '', not_before => '-infinity')",
+        "windrow.send('inbox', 'ada', 'a', 'k', '', not_before => '10000-01-01')",
+        "windrow.send('inbox', 'ada', 'a', 'k', '', not_before => '4000-01-01 BC')",
         "windrow.append('ada', 'a', 'k', '', -1)",
         "windrow.append('ada', '', 'k', '')",
     ];

@@ -35,8 +35,8 @@ pub(crate) fn all(tx: &Tx<'_>, messages: &[NewMessage]) -> Result<Vec<Sent>> {
 }
 
 fn one(tx: &Tx<'_>, count: u16, message: &NewMessage) -> Result<Sent> {
-    let says =
-        message.is_deduped().then(|| digest(&message.stream, &message.kind, &message.payload));
+    let NewMessage { queue, stream, kind, payload, .. } = message;
+    let says = message.is_deduped().then(|| digest(*queue, stream, kind, payload));
     if let Some(says) = &says
         && let Some(at) = find_first(tx, message, says)?
     {
