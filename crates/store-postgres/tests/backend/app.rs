@@ -103,7 +103,7 @@ async fn what_an_application_sends_and_appends_is_like_the_stores_own() {
                payload => '\\x00ff', headers => '{\"trace\": \"1\"}', consumers => '{x,y}',
                not_before => now() - interval '1 s')";
     let first: i64 = session.query_one(all, &[]).await.unwrap().get(0);
-    assert_eq!(first, 1);
+    assert!(first > 0, "its place");
     let message = &reader.messages().await[0];
     assert_eq!((message.queue, message.kind.as_str()), (Queue::Outbox, "k"));
     assert_eq!(message.payload.as_ref(), [0, 255]);
@@ -112,9 +112,10 @@ async fn what_an_application_sends_and_appends_is_like_the_stores_own() {
     assert_eq!(message.id.len(), 36, "an id was made");
 
     // The same digest on both ways in.
-    assert_eq!(send(&session, "b", "m1").await, Ok(1));
+    let place = send(&session, "b", "m1").await.unwrap();
     let again = reader.store.send(vec![self::message("b", "m1")]).await.unwrap();
     assert!(again[0].is_duplicate);
+    assert_eq!(again[0].at.position.cast_signed(), place);
     let sent = reader.store.send(vec![self::message("b", "m2")]).await.unwrap();
     let first = sent[0].at.position.cast_signed();
     assert_eq!(send(&session, "b", "m2").await, Ok(first), "the place of the first");
@@ -164,7 +165,7 @@ async fn errors_of_the_functions_have_their_own_codes() {
         let error = session.query(&format!("SELECT {call}"), &[]).await.unwrap_err();
         assert_eq!(code(&error), "WR400", "{call}");
     }
-    assert_eq!(send(&session, "a", "1").await, Ok(1));
+    assert!(send(&session, "a", "1").await.is_ok());
     assert_eq!(send(&session, "b", "1").await, Err("WR409".to_owned()));
     let error = session.query(APPEND, &[&"a", &Some(3_i64), &"e"]).await.unwrap_err();
     assert_eq!(code(&error), "WR419");
@@ -175,8 +176,8 @@ async fn errors_of_the_functions_have_their_own_codes() {
 async fn a_transaction_that_is_held_open_hides_and_skips_nothing() {
     let (_database, reader, session) = world().await;
     session.batch_execute("BEGIN").await.unwrap();
-    assert_eq!(send(&session, "a", "a1").await, Ok(1));
-    assert_eq!(send(&session, "b", "b1").await, Ok(1));
+    let first = send(&session, "a", "a1").await.unwrap();
+    send(&session, "b", "b1").await.unwrap();
     session.query(APPEND, &[&"a", &None::<i64>, &"e1"]).await.unwrap();
     assert!(reader.ids().await.is_empty());
 
@@ -197,7 +198,7 @@ async fn a_transaction_that_is_held_open_hides_and_skips_nothing() {
 
     session.batch_execute("COMMIT").await.unwrap();
     let sent = tasks.join_all().await.remove(0);
-    assert_eq!(sent[0].at.position, 2);
+    assert!(sent[0].at.position.cast_signed() > first, "behind it");
     let mut ids = reader.ids().await;
     ids.sort_unstable();
     assert_eq!(ids, ["a1", "a2", "b1", "c1"]);
