@@ -246,6 +246,12 @@ pub(crate) fn too_slow() -> Error {
     Error::new(StatusCode::REQUEST_TIMEOUT, "upload_too_slow", message)
 }
 
+/// Whether a name that was given apart from the file can be one, also where the file brings its own.
+pub(crate) fn check_name(given: &str) -> Result<()> {
+    let fits = given.chars().count() <= NAME_BYTES_MAX && !given.contains('\0');
+    shown_name(Some(if fits { given } else { "" })).map(drop)
+}
+
 /// A name that lists can show.
 fn shown_name(given: Option<&str>) -> Result<String> {
     let name = given.unwrap_or("upload.jsonl");

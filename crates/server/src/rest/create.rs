@@ -273,6 +273,8 @@ impl Terms {
             return Err(Error::invalid("priority", message));
         }
         let is_plain = |text: &str| !text.chars().any(char::is_control);
+        let name = query.name.filter(|text| !text.is_empty());
+        name.as_deref().map_or(Ok(()), intake::check_name)?;
         let job_type = words::job_type(query.job_type)?;
         let is_path = |text: &String| {
             text.starts_with('/') && text.len() <= ENDPOINT_BYTES_MAX && is_plain(text)
@@ -283,7 +285,7 @@ impl Terms {
         }
         Ok(Self {
             id: idempotency_key.as_ref().map_or_else(BatchId::new, |key| id(owner, key)),
-            name: query.name.filter(|text| !text.is_empty()),
+            name,
             job_type,
             endpoint: query.endpoint,
             window_secs: window("window", query.window.as_deref().unwrap_or(WINDOW_USUAL))?,

@@ -8,6 +8,7 @@ use tokio::process::Command;
 use windrow_e2e::Server;
 use windrow_e2e::client::Client;
 use windrow_e2e::server::ADMIN_KEY;
+use windrow_fault::Backend;
 
 /// Longest that all requests may take, on a machine that is busy.
 const WITHIN: Duration = Duration::from_secs(240);
@@ -21,12 +22,10 @@ async fn the_server_keeps_to_its_description() {
     if !Client::Python.is_there() {
         return;
     }
-    let server = Server::with(&[
-        "requests_per_sec_max=100000",
-        "requests_burst=100000",
-        "pending_dashboard=true",
-    ])
-    .await;
+    // With an object, so that messages are set up; nobody listens there.
+    let tables = "requests_per_sec_max = 100000\nrequests_burst = 100000\npending_dashboard = true\n\
+                  [objects.wallet]\nurl = \"http://127.0.0.1:9/wallet\"\n";
+    let server = Server::with_tables(Backend::Sqlite, tables, &[]).await;
     // Once it has seen the list of keys, it would revoke its own.
     hold_against(&server, &["--exclude-operation-id", "revokeKey"]).await;
     let alone = ["--include-operation-id", "revokeKey", "--phases", "coverage,fuzzing"];
