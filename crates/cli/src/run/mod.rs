@@ -413,6 +413,9 @@ fn has_errors(batch: &Batch) -> bool {
     batch.counts.completed < batch.counts.total
 }
 
+/// How far the time of a file may be behind the clock: the kernel writes down that of its last tick.
+const MODIFIED_STEP: std::time::Duration = std::time::Duration::from_millis(20);
+
 /// Whether the files on disk are those of this closing.
 fn is_in_place(batch: &Batch, places: &Places) -> bool {
     let Place::File(results) = &places.results else { return false };
@@ -420,7 +423,8 @@ fn is_in_place(batch: &Batch, places: &Places) -> bool {
     let fits = |path: &Path, bytes: u64| {
         let Ok(found) = path.metadata() else { return false };
         let written = found.modified().ok().and_then(|at| jiff::Timestamp::try_from(at).ok());
-        found.len() == bytes && written >= batch.closed_at
+        let closed = batch.closed_at.and_then(|at| at.checked_sub(MODIFIED_STEP).ok());
+        found.len() == bytes && written >= closed
     };
     let errors =
         summary.errors.map_or(!places.errors.exists(), |errors| fits(&places.errors, errors.bytes));
