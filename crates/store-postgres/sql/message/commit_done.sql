@@ -1,6 +1,6 @@
 -- Ends messages; WR409 unless all are there. Behind partition/fence.
 CREATE FUNCTION {fn}.commit_done(m_partition int[], m_stream bigint[], m_position bigint[])
-RETURNS void LANGUAGE plpgsql AS $$
+RETURNS void LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     v_places tid[] := {fn}.places(m_partition, m_stream, m_position);
     v_n      int;
