@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     fn instances(count: usize) -> Vec<InstanceId> {
-        (1..=count as u128).map(|n| InstanceId(Uuid::from_u128(n << 64 | n * 7919))).collect()
+        (1..=count as u128).map(|n| InstanceId(Uuid::from_u128((n << 64) | (n * 7919)))).collect()
     }
 
     #[test]
