@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
+use futures_util::future::join_all;
 use windrow_domain::InstanceId;
 use windrow_engine::messages::{Client, Outcome};
 use windrow_store::Partitions as _;
@@ -30,8 +31,9 @@ pub(crate) async fn takeover(bed: &PostgresBed) -> Result<Figure> {
     drop(instances.pop());
     // A hundred objects: every third of them or so was the dead one's.
     let client = Client::new(bed.plane());
-    for n in 0..100 {
-        let outcome = client.call(question(1_000_000 + n), Duration::from_secs(60)).await?;
+    let asked = (0..100).map(|n| client.call(question(1_000_000 + n), Duration::from_secs(60)));
+    for (n, outcome) in join_all(asked).await.into_iter().enumerate() {
+        let outcome = outcome?;
         ensure!(matches!(outcome, Outcome::Reply(_)), "call {n} gave {outcome:?}");
     }
     let took = killed.elapsed();
