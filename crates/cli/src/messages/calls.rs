@@ -5,15 +5,12 @@ use windrow::store::call::{Call, CallKey, CallStats, CallsQuery, StatsQuery};
 
 use super::call::request_id;
 use super::payload::{readable, whole};
-use super::{Part, Rows, more, scope, told};
+use super::{Part, Rows, more, scope, short, told};
 use crate::batches::when;
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::table::Table;
 use crate::text;
-
-/// Longest text of a column.
-const CHARS_MAX: usize = 60;
 
 /// Lists calls, shows one, or says how they do.
 #[derive(Debug, clap::Args)]
@@ -123,10 +120,6 @@ async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Ending> {
         format!("{table}{}", more(next))
     })?;
     Ok(Ending::Good)
-}
-
-fn short(text: &str) -> String {
-    text::short(&text::one_line(text), CHARS_MAX)
 }
 
 async fn get(context: &Context, args: GetArgs) -> anyhow::Result<Ending> {

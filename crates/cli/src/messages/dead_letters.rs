@@ -6,7 +6,7 @@ use windrow::store::inspect::PAGE_MAX;
 use windrow::store::message::{DeadLetter, MessagesQuery, SEND_MAX};
 
 use super::payload::{readable, whole};
-use super::{Part, Rows, Which, more, scope, told};
+use super::{ListArgs, Rows, Which, more, scope, short, told};
 use crate::batches::when;
 use crate::context::Context;
 use crate::ending::Ending;
@@ -14,8 +14,6 @@ use crate::failure::Told;
 use crate::table::Table;
 use crate::text;
 
-/// Longest text of a column.
-const CHARS_MAX: usize = 60;
 /// Most dead letters that one command sends again or forgets.
 const LETTERS_MAX: usize = 100_000;
 
@@ -37,14 +35,6 @@ enum Command {
     Replay(PickArgs),
     /// Forgets dead letters for ever
     Discard(PickArgs),
-}
-
-#[derive(Debug, clap::Args)]
-struct ListArgs {
-    #[command(flatten)]
-    which: Which,
-    #[command(flatten)]
-    part: Part,
 }
 
 #[derive(Debug, clap::Args)]
@@ -94,7 +84,6 @@ async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Ending> {
 }
 
 fn row(letter: &DeadLetter) -> [String; 8] {
-    let short = |text: &str| text::short(&text::one_line(text), CHARS_MAX);
     let message = &letter.message;
     [
         letter.id.to_string(),

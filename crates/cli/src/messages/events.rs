@@ -8,19 +8,17 @@ use windrow::store::event::{Append, Event, NewEvent};
 use windrow::store::inspect::PAGE_MAX;
 
 use super::payload::{Given, readable, whole};
-use super::{Rows, headers, scope, stream, told};
+use super::{Rows, headers, scope, short, stream, told};
 use crate::batches::when;
+use crate::clock;
 use crate::config::pair;
 use crate::context::Context;
 use crate::drive::Signals;
 use crate::ending::Ending;
 use crate::table::Table;
-use crate::{clock, text};
 
 /// How often those who follow look for more.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Longest text of a column.
-const CHARS_MAX: usize = 60;
 
 /// Reads, follows and appends events.
 #[derive(Debug, clap::Args)]
@@ -136,7 +134,6 @@ fn tell(context: &Context, events: &[Event], next: Option<&str>) -> anyhow::Resu
 }
 
 fn row(event: &Event) -> [String; 6] {
-    let short = |text: &str| text::short(&text::one_line(text), CHARS_MAX);
     [
         event.stream.to_string(),
         event.version.to_string(),

@@ -24,6 +24,7 @@ use windrow::store::{Error, Kind};
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::failure::Told;
+use crate::text;
 
 /// Which part of a list, and whose.
 #[derive(Clone, Debug, clap::Args)]
@@ -60,11 +61,28 @@ pub(crate) struct Which {
     stream: Option<Stream>,
 }
 
+/// A list of messages, on their way or given up on.
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    part: Part,
+}
+
 /// A page as machines read it.
 #[derive(Debug, Serialize)]
 struct Rows<'a, T> {
     rows: Vec<T>,
     next: Option<&'a str>,
+}
+
+/// Longest text of a column.
+const CHARS_MAX: usize = 60;
+
+/// A text as a column shows it.
+fn short(text: &str) -> String {
+    text::short(&text::one_line(text), CHARS_MAX)
 }
 
 /// The line under a table that has more behind it.

@@ -6,16 +6,13 @@ use windrow::engine::messages;
 use windrow::store::message::{Message, MessagesQuery, NewMessage};
 
 use super::payload::{Given, readable, whole};
-use super::{Part, Rows, Which, headers, more, stream, told};
+use super::{ListArgs, Rows, Which, headers, more, short, stream, told};
 use crate::batches::when;
 use crate::config::pair;
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::table::Table;
 use crate::text;
-
-/// Longest text of a column.
-const CHARS_MAX: usize = 60;
 
 /// Lists messages that wait, or sends one.
 #[derive(Debug, clap::Args)]
@@ -33,14 +30,6 @@ enum Command {
     List(ListArgs),
     /// Sends a message
     Send(SendArgs),
-}
-
-#[derive(Debug, clap::Args)]
-struct ListArgs {
-    #[command(flatten)]
-    which: Which,
-    #[command(flatten)]
-    part: Part,
 }
 
 #[derive(Debug, clap::Args)]
@@ -101,7 +90,6 @@ async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Ending> {
 }
 
 fn row(message: &Message) -> [String; 10] {
-    let short = |text: &str| text::short(&text::one_line(text), CHARS_MAX);
     [
         message.queue.to_string(),
         message.stream.to_string(),
