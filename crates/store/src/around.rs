@@ -53,12 +53,21 @@ pub trait Around: Send + Sync + 'static {
     /// It has ended; with what went wrong, if it did.
     fn end(&self, call: Self::Call, verb: &'static str, failed: Option<Kind>);
 
+    /// Passes a call on. Whoever does it otherwise may lose the call, or its reply.
+    async fn pass<T: Send>(
+        &self,
+        verb: &'static str,
+        call: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        let begun = self.begin(verb).await;
+        let reply = call.await;
+        self.end(begun, verb, failure(&reply));
+        reply
+    }
+
     /// A turn, which says more than other calls do.
     async fn turn(&self, inner: &dyn Store, turn: Turn) -> Result<Reply> {
-        let call = self.begin("turn").await;
-        let reply = inner.turn(turn).await;
-        self.end(call, "turn", failure(&reply));
-        reply
+        self.pass("turn", inner.turn(turn)).await
     }
 }
 
@@ -90,10 +99,7 @@ macro_rules! pass_on {
         #[async_trait]
         impl<A: Around> $stage for Surrounded<A> {
             $(async fn $verb(&self, $($name: $kind),*) -> Result<$reply> {
-                let call = self.around.begin(stringify!($verb)).await;
-                let reply = self.inner.$verb($($name),*).await;
-                self.around.end(call, stringify!($verb), failure(&reply));
-                reply
+                self.around.pass(stringify!($verb), self.inner.$verb($($name),*)).await
             })*
         }
     };
