@@ -12,6 +12,7 @@ mod dead;
 mod event;
 mod exchange;
 mod fixture;
+mod lifecycle;
 mod message;
 mod object;
 mod own;
@@ -124,6 +125,14 @@ cases! { plane_suite, plane_cases;
         a_feeds_cursor_is_bound_to_its_scope,
         a_snapshot_never_goes_back,
         an_append_out_of_bounds_is_invalid,
+    }
+    lifecycle {
+        a_closed_batch_is_told_of_once,
+        a_batch_that_is_created_failed_is_told_of,
+        a_batch_that_closes_again_is_told_of_again,
+        nothing_is_told_where_nobody_asked,
+        only_the_closing_that_counts_is_told_of,
+        a_closing_and_its_message_come_together,
     }
     object {
         an_object_is_what_was_committed_last,
