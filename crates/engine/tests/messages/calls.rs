@@ -9,13 +9,20 @@ use windrow_engine::clock::Clock;
 use windrow_engine::messages::{
     Client, ClientError, Context, Effects, HandlerError, Object, Outcome,
 };
-use windrow_store::{Calls as _, Kind, Members as _};
+use windrow_store::Kind;
 
 use crate::kit::*;
 
-#[tokio::test]
-async fn a_repeated_call_gives_the_same_reply_and_other_arguments_are_refused() {
-    let store = store().await;
+crate::on_both_stores! {
+    a_repeated_call_gives_the_same_reply_and_other_arguments_are_refused,
+    an_unknown_type_and_an_unknown_method_are_told,
+    objects_ask_other_objects,
+    a_single_call_does_not_wait_for_the_next_look,
+    after_a_crash_the_policy_decides,
+}
+
+async fn a_repeated_call_gives_the_same_reply_and_other_arguments_are_refused(backend: Backend) {
+    let store = store(backend).await;
     let runner = runner(store.clone()).object(wallet()).start().await.unwrap();
     let client = runner.client();
     assert_eq!(client.call(deposit("a", "r1", 5), LONG).await.unwrap(), reply("5"));
@@ -35,9 +42,8 @@ async fn a_repeated_call_gives_the_same_reply_and_other_arguments_are_refused() 
     assert_eq!(other.call(deposit("a", "r2", 5), LONG).await.unwrap(), reply("10"));
 }
 
-#[tokio::test]
-async fn an_unknown_type_and_an_unknown_method_are_told() {
-    let runner = runner(store().await).object(wallet()).start().await.unwrap();
+async fn an_unknown_type_and_an_unknown_method_are_told(backend: Backend) {
+    let runner = runner(store(backend).await).object(wallet()).start().await.unwrap();
     let client = runner.client();
     let call = windrow_store::call::NewCall { object_type: "x".to_owned(), ..deposit("a", "r", 1) };
     match client.submit(call).await.unwrap_err() {
@@ -52,9 +58,8 @@ async fn an_unknown_type_and_an_unknown_method_are_told() {
     }
 }
 
-#[tokio::test]
-async fn objects_ask_other_objects() {
-    let store = store().await;
+async fn objects_ask_other_objects(backend: Backend) {
+    let store = store(backend).await;
     let runner = runner(store.clone()).object(wallet()).start().await.unwrap();
     let client = runner.client();
     client.call(deposit("a", "r1", 10), LONG).await.unwrap();
@@ -64,11 +69,11 @@ async fn objects_ask_other_objects() {
     assert_eq!(balance(&client, "b", "r3").await, reply("4"));
 }
 
-#[tokio::test]
-async fn a_single_call_does_not_wait_for_the_next_look() {
+async fn a_single_call_does_not_wait_for_the_next_look(backend: Backend) {
     let options =
         windrow_engine::messages::Options { poll_ms: 60_000, poll_awake_ms: 60_000, ..options() };
-    let runner = runner(store().await).options(options).object(wallet()).start().await.unwrap();
+    let runner =
+        runner(store(backend).await).options(options).object(wallet()).start().await.unwrap();
     let client = runner.client();
     client.call(deposit("a", "warm", 1), LONG).await.unwrap();
     let clock = Clock::machine();
@@ -98,9 +103,8 @@ impl Object for Stuck {
     }
 }
 
-#[tokio::test]
-async fn after_a_crash_the_policy_decides() {
-    let store = store().await;
+async fn after_a_crash_the_policy_decides(backend: Backend) {
+    let store = store(backend).await;
     let slow = windrow_engine::messages::Options { handler_ms_max: 60_000, ..options() };
     let first = runner(store.clone()).options(slow).object(Stuck).start().await.unwrap();
     let client = first.client();

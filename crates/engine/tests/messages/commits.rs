@@ -5,10 +5,15 @@ use std::sync::Arc;
 use windrow_domain::Expected;
 use windrow_engine::messages::{Context, Effects, Options};
 use windrow_store::event::Append;
-use windrow_store::{Events as _, Messages as _};
 
 use crate::kit::*;
 use crate::watched::{Fate, Watched};
+
+crate::on_both_stores! {
+    effects_happen_once_though_replies_are_lost,
+    a_version_conflict_fails_its_own_message_and_no_other,
+    what_cannot_be_stored_is_the_handlers_failure,
+}
 
 /// Every other commit is lost, before or after it happened.
 fn unsure(verb: &'static str, no: u64) -> Fate {
@@ -20,9 +25,8 @@ fn unsure(verb: &'static str, no: u64) -> Fate {
     }
 }
 
-#[tokio::test]
-async fn effects_happen_once_though_replies_are_lost() {
-    let inner = store().await;
+async fn effects_happen_once_though_replies_are_lost(backend: Backend) {
+    let inner = store(backend).await;
     let store = Watched::new(inner.clone(), unsure);
     let runner = runner(store.clone()).object(wallet()).start().await.unwrap();
     let client = runner.client();
@@ -45,9 +49,8 @@ async fn effects_happen_once_though_replies_are_lost() {
     assert!(runner.gauges().commits_unknown > 0);
 }
 
-#[tokio::test]
-async fn a_version_conflict_fails_its_own_message_and_no_other() {
-    let store = store().await;
+async fn a_version_conflict_fails_its_own_message_and_no_other(backend: Backend) {
+    let store = store(backend).await;
     let before = Append {
         owner: owner(),
         stream: stream("ledger"),
@@ -90,9 +93,8 @@ async fn a_version_conflict_fails_its_own_message_and_no_other() {
     assert!(gauges.conflicts > 0, "it was in company");
 }
 
-#[tokio::test]
-async fn what_cannot_be_stored_is_the_handlers_failure() {
-    let store = store().await;
+async fn what_cannot_be_stored_is_the_handlers_failure(backend: Backend) {
+    let store = store(backend).await;
     let consumer = Does(move |context: Context, _| {
         Box::pin(async move {
             Ok(match &*context.id {

@@ -5,13 +5,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use windrow_engine::messages::{Effects, HandlerError};
-use windrow_store::{Messages as _, Scope};
+use windrow_store::Scope;
 
 use crate::kit::*;
 
-#[tokio::test]
-async fn a_stream_keeps_its_order_through_failures_and_others_go_on() {
-    let (store, log) = (store().await, Log::default());
+crate::on_both_stores! {
+    a_stream_keeps_its_order_through_failures_and_others_go_on,
+    one_failing_stream_does_not_hold_up_others_and_ends_as_a_dead_letter,
+    a_handler_that_hangs_fails_in_time_and_a_permanent_error_is_not_repeated,
+    a_message_waits_until_it_is_due_and_holds_up_what_is_behind_it,
+    a_long_stream_is_read_in_parts_and_every_message_runs_once,
+}
+
+async fn a_stream_keeps_its_order_through_failures_and_others_go_on(backend: Backend) {
+    let (store, log) = (store(backend).await, Log::default());
     let seen = log.clone();
     // Every third message fails twice, in its own way.
     let consumer = Does(move |context: windrow_engine::messages::Context, _| {
@@ -43,9 +50,8 @@ async fn a_stream_keeps_its_order_through_failures_and_others_go_on() {
     assert!(runner.gauges().retries >= 20 * 3 * 2);
 }
 
-#[tokio::test]
-async fn one_failing_stream_does_not_hold_up_others_and_ends_as_a_dead_letter() {
-    let (store, log) = (store().await, Log::default());
+async fn one_failing_stream_does_not_hold_up_others_and_ends_as_a_dead_letter(backend: Backend) {
+    let (store, log) = (store(backend).await, Log::default());
     let (seen, mended) = (log.clone(), Arc::new(AtomicU32::new(0)));
     let is_mended = mended.clone();
     let consumer = Does(move |context: windrow_engine::messages::Context, _| {
@@ -78,9 +84,10 @@ async fn one_failing_stream_does_not_hold_up_others_and_ends_as_a_dead_letter() 
     assert_eq!(dead(&*store).await, []);
 }
 
-#[tokio::test]
-async fn a_handler_that_hangs_fails_in_time_and_a_permanent_error_is_not_repeated() {
-    let store = store().await;
+async fn a_handler_that_hangs_fails_in_time_and_a_permanent_error_is_not_repeated(
+    backend: Backend,
+) {
+    let store = store(backend).await;
     let tries = Arc::new(AtomicU32::new(0));
     let counted = tries.clone();
     let consumer = Does(move |context: windrow_engine::messages::Context, _| {
@@ -105,9 +112,8 @@ async fn a_handler_that_hangs_fails_in_time_and_a_permanent_error_is_not_repeate
     assert_eq!(dead(&*store).await[0].error, "never");
 }
 
-#[tokio::test]
-async fn a_message_waits_until_it_is_due_and_holds_up_what_is_behind_it() {
-    let (store, log) = (store().await, Log::default());
+async fn a_message_waits_until_it_is_due_and_holds_up_what_is_behind_it(backend: Backend) {
+    let (store, log) = (store(backend).await, Log::default());
     let seen = log.clone();
     let consumer = Does(move |context: windrow_engine::messages::Context, _| {
         seen.add(&context);
@@ -124,9 +130,8 @@ async fn a_message_waits_until_it_is_due_and_holds_up_what_is_behind_it() {
     assert!(clock.elapsed() >= Duration::from_millis(290));
 }
 
-#[tokio::test]
-async fn a_long_stream_is_read_in_parts_and_every_message_runs_once() {
-    let (store, log) = (store().await, Log::default());
+async fn a_long_stream_is_read_in_parts_and_every_message_runs_once(backend: Backend) {
+    let (store, log) = (store(backend).await, Log::default());
     let seen = log.clone();
     let consumer = Does(move |context: windrow_engine::messages::Context, _| {
         seen.add(&context);

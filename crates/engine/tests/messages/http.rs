@@ -6,7 +6,6 @@ use windrow_domain::{CallState, CrashPolicy};
 use windrow_engine::messages::Outcome;
 use windrow_engine::messages::http::{Options, Remote};
 use windrow_store::call::NewCall;
-use windrow_store::{Calls as _, Events as _};
 use windrow_testkit::upstream::{Act, Script, Upstream};
 
 use crate::kit::*;
@@ -32,7 +31,7 @@ async fn a_call_is_posted_signed_and_its_answer_is_committed() {
         "messages": [{"kind": "told", "queue": "inbox", "stream": "elsewhere", "payload": 1}],
     }));
     let upstream = Upstream::start(Script::always(said)).await.unwrap();
-    let (store, log) = (store().await, Log::default());
+    let (store, log) = (store(Backend::Sqlite).await, Log::default());
     let seen = log.clone();
     let consumer = Does(move |context: windrow_engine::messages::Context, _| {
         seen.add(&context);
@@ -77,7 +76,7 @@ async fn a_handler_that_refuses_for_good_or_fails_for_a_while_is_understood() {
     ]))
     .await
     .unwrap();
-    let runner = runner(store().await).object(remote(&upstream).object("wallet"));
+    let runner = runner(store(Backend::Sqlite).await).object(remote(&upstream).object("wallet"));
     let runner = runner.start().await.unwrap();
     let client = runner.client();
     assert_eq!(client.call(deposit("7", "r1", 5), LONG).await.unwrap(), reply("1"));
@@ -99,7 +98,7 @@ async fn a_handler_that_refuses_for_good_or_fails_for_a_while_is_understood() {
 #[tokio::test]
 async fn a_call_that_must_not_run_twice_fails_when_its_result_is_lost() {
     let upstream = Upstream::start(Script::always(answer(&json!({"reply": 1})))).await.unwrap();
-    let inner = store().await;
+    let inner = store(Backend::Sqlite).await;
     let plan = |verb, no| if verb == "commit" && no == 1 { Fate::Lost } else { Fate::Passes };
     let runner = runner(Watched::new(inner.clone(), plan));
     let runner = runner.object(remote(&upstream).object("wallet")).start().await.unwrap();

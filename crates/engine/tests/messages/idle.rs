@@ -8,9 +8,12 @@ use windrow_engine::messages::{Options, Runner};
 use crate::kit::*;
 use crate::watched::{Fate, Watched};
 
-#[tokio::test]
-async fn an_idle_runner_with_all_partitions_asks_at_most_twice_a_second() {
-    let store = Watched::new(store().await, |_, _| Fate::Passes);
+crate::on_both_stores! {
+    an_idle_runner_with_all_partitions_asks_at_most_twice_a_second,
+}
+
+async fn an_idle_runner_with_all_partitions_asks_at_most_twice_a_second(backend: Backend) {
+    let store = Watched::new(store(backend).await, |_, _| Fate::Passes);
     let runner = Runner::builder(store.clone(), "test").options(Options::default());
     let runner = runner.object(wallet()).start().await.unwrap();
     until("it has all", || async { runner.gauges().partitions_owned == 256 }).await;

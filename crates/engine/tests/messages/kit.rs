@@ -17,16 +17,63 @@ use windrow_engine::messages::{
     AsObject, Builder, Client, Consumer, Context, Effects, HandlerError, Options, Outcome, Runner,
     Typed, message,
 };
+use windrow_store::around::{Around, Surrounded};
 use windrow_store::call::{CallKey, NewCall};
 use windrow_store::message::{DeadLetter, MessagesQuery, NewMessage};
-use windrow_store::{Messages, Plane, Scope};
+use windrow_store::{Kind, Messages, Plane, Scope, Store};
+use windrow_store_postgres::PostgresStore;
 use windrow_store_sqlite::SqliteStore;
+use windrow_testkit::postgres::Database;
 
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
-pub(crate) async fn store() -> Arc<SqliteStore> {
-    let options = windrow_store_sqlite::Options::default();
-    Arc::new(SqliteStore::open(options).await.unwrap())
+/// What keeps the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Backend {
+    /// In memory.
+    Sqlite,
+    /// A database of its own on the test's server.
+    Postgres,
+}
+
+/// An empty store, whose database goes with it.
+pub(crate) async fn store(backend: Backend) -> Arc<dyn Store> {
+    match backend {
+        Backend::Sqlite => {
+            let options = windrow_store_sqlite::Options::default();
+            Arc::new(SqliteStore::open(options).await.unwrap())
+        }
+        Backend::Postgres => {
+            let database = database().await;
+            let store = connect(database.url()).await;
+            Arc::new(Surrounded::new(store, Keeps { _database: database }))
+        }
+    }
+}
+
+/// A migrated database on the test's server.
+pub(crate) async fn database() -> Database {
+    let migrate = |url| async { connect(url).await.migrate().await };
+    Database::fresh(migrate).await
+}
+
+pub(crate) async fn connect(url: String) -> Arc<PostgresStore> {
+    let options = windrow_store_postgres::Options::new(url);
+    Arc::new(PostgresStore::connect(options).await.unwrap())
+}
+
+/// Keeps a database as long as the store that it is around.
+struct Keeps {
+    _database: Database,
+}
+
+#[async_trait]
+impl Around for Keeps {
+    type Call = ();
+
+    async fn begin(&self, _: &'static str) {}
+
+    fn end(&self, (): (), _: &'static str, _: Option<Kind>) {}
 }
 
 /// Few partitions and short waits.

@@ -1,4 +1,5 @@
-//! Messages, from the client through handlers to what is committed, on the embedded store.
+//! Messages, from the client through handlers to what is committed, on both stores where they could
+//! make a difference.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
@@ -14,3 +15,22 @@ mod own;
 mod storm;
 mod suspects;
 mod watched;
+
+/// Makes a test of each function for each store.
+macro_rules! on_both_stores {
+    ($($name:ident),* $(,)?) => {
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name(crate::kit::Backend::Sqlite).await;
+            })*
+        }
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name(crate::kit::Backend::Postgres).await;
+            })*
+        }
+    };
+}
+use on_both_stores;

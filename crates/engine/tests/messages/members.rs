@@ -6,14 +6,21 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use windrow_engine::clock::Clock;
 use windrow_engine::messages::{Context, Effects, Options};
-use windrow_store::{Members as _, Partitions as _};
 
 use crate::kit::*;
 use crate::watched::{Fate, Watched};
 
-#[tokio::test]
-async fn two_runners_share_and_one_takes_over_when_the_other_stops() {
-    let store = store().await;
+crate::on_both_stores! {
+    two_runners_share_and_one_takes_over_when_the_other_stops,
+    a_partition_is_drained_before_it_is_given_back,
+    a_runner_that_stops_takes_nothing_more,
+    a_runner_that_was_taken_for_dead_joins_again_and_works_on,
+    partitions_that_nobody_may_own_are_counted,
+    a_partition_is_not_forgotten_when_giving_it_back_or_taking_it_is_lost,
+}
+
+async fn two_runners_share_and_one_takes_over_when_the_other_stops(backend: Backend) {
+    let store = store(backend).await;
     let first = runner(store.clone()).object(wallet()).start().await.unwrap();
     until("one has all", || async { first.gauges().partitions_owned == 8 }).await;
     let second = runner(store.clone()).object(wallet()).start().await.unwrap();
@@ -41,7 +48,7 @@ async fn two_runners_share_and_one_takes_over_when_the_other_stops() {
 
 #[tokio::test]
 async fn a_killed_runners_partitions_are_served_within_twice_the_stale_time() {
-    let store = store().await;
+    let store = store(Backend::Sqlite).await;
     let first = runner(store.clone()).object(wallet()).start().await.unwrap();
     let second = runner(store.clone()).object(wallet()).start().await.unwrap();
     until("they share", || async {
@@ -61,9 +68,8 @@ async fn a_killed_runners_partitions_are_served_within_twice_the_stale_time() {
     assert!(clock.elapsed() < bound, "it took {:?}", clock.elapsed());
 }
 
-#[tokio::test]
-async fn a_partition_is_drained_before_it_is_given_back() {
-    let (store, gate) = (store().await, Arc::new(Semaphore::new(0)));
+async fn a_partition_is_drained_before_it_is_given_back(backend: Backend) {
+    let (store, gate) = (store(backend).await, Arc::new(Semaphore::new(0)));
     let log = Log::default();
     let make = |gate: Arc<Semaphore>, log: Log| {
         Does(move |context: Context, _| {
@@ -97,9 +103,8 @@ async fn a_partition_is_drained_before_it_is_given_back() {
 
 /// What is drained first is not taken back while the last handler runs: it would be taken and given
 /// back all the time, and nobody else could have it.
-#[tokio::test]
-async fn a_runner_that_stops_takes_nothing_more() {
-    let (store, gate) = (store().await, Arc::new(Semaphore::new(0)));
+async fn a_runner_that_stops_takes_nothing_more(backend: Backend) {
+    let (store, gate) = (store(backend).await, Arc::new(Semaphore::new(0)));
     let waits = gate.clone();
     let slow = Does(move |_, _| {
         let gate = waits.clone();
@@ -129,9 +134,8 @@ async fn a_runner_that_stops_takes_nothing_more() {
     assert!(is_empty(&*store).await);
 }
 
-#[tokio::test]
-async fn a_runner_that_was_taken_for_dead_joins_again_and_works_on() {
-    let store = store().await;
+async fn a_runner_that_was_taken_for_dead_joins_again_and_works_on(backend: Backend) {
+    let store = store(backend).await;
     let runner = runner(store.clone()).object(wallet()).start().await.unwrap();
     let client = runner.client();
     assert_eq!(client.call(deposit("a", "r1", 1), LONG).await.unwrap(), reply("1"));
@@ -142,19 +146,17 @@ async fn a_runner_that_was_taken_for_dead_joins_again_and_works_on() {
     assert!(runner.gauges().lease_losses > 0);
 }
 
-#[tokio::test]
-async fn partitions_that_nobody_may_own_are_counted() {
+async fn partitions_that_nobody_may_own_are_counted(backend: Backend) {
     let options = Options { own_max: 3, ..options() };
-    let runner = runner(store().await).options(options).start().await.unwrap();
+    let runner = runner(store(backend).await).options(options).start().await.unwrap();
     until("it has its most", || async { runner.gauges().partitions_owned == 3 }).await;
     assert_eq!(runner.gauges().partitions_unowned, 5);
 }
 
 /// A release or a take that nobody knows of must not leave a partition with an owner that does not
 /// know it.
-#[tokio::test]
-async fn a_partition_is_not_forgotten_when_giving_it_back_or_taking_it_is_lost() {
-    let inner = store().await;
+async fn a_partition_is_not_forgotten_when_giving_it_back_or_taking_it_is_lost(backend: Backend) {
+    let inner = store(backend).await;
     let plan = |verb, no| match (verb, no) {
         ("release_partitions", 0) => Fate::Lost,
         ("take_partitions", 0) => Fate::ReplyLost,

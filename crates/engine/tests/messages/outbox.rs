@@ -12,6 +12,13 @@ use windrow_store::message::NewMessage;
 
 use crate::kit::*;
 
+crate::on_both_stores! {
+    a_partial_failure_repeats_only_what_is_left,
+    a_message_without_a_publisher_is_a_dead_letter_unless_somebody_said_otherwise,
+    a_message_is_done_when_all_its_consumers_are,
+    consumers_of_one_message_make_ids_of_their_own,
+}
+
 /// Keeps what it is given; fails so many times before that.
 struct Shelf {
     name: &'static str,
@@ -44,9 +51,8 @@ fn shelf(name: &'static str, failures: u32, patterns: Patterns) -> (Route, Got) 
     (Route::new(patterns, Arc::new(shelf)), got)
 }
 
-#[tokio::test]
-async fn a_partial_failure_repeats_only_what_is_left() {
-    let store = store().await;
+async fn a_partial_failure_repeats_only_what_is_left(backend: Backend) {
+    let store = store(backend).await;
     let (good, good_got) = shelf("good", 0, all());
     let (weak, weak_got) = shelf("weak", 3, all());
     let routes = Routes::new(vec![good, weak]).unwrap();
@@ -59,9 +65,10 @@ async fn a_partial_failure_repeats_only_what_is_left() {
     assert_eq!(runner.gauges().retries, 3);
 }
 
-#[tokio::test]
-async fn a_message_without_a_publisher_is_a_dead_letter_unless_somebody_said_otherwise() {
-    let store = store().await;
+async fn a_message_without_a_publisher_is_a_dead_letter_unless_somebody_said_otherwise(
+    backend: Backend,
+) {
+    let store = store(backend).await;
     let first = runner(store.clone()).start().await.unwrap();
     first.client().send(vec![sent(Queue::Outbox, "s", "1")]).await.unwrap();
     settle(&*store).await;
@@ -85,9 +92,8 @@ async fn a_message_without_a_publisher_is_a_dead_letter_unless_somebody_said_oth
     assert!(!is_empty(&*store).await);
 }
 
-#[tokio::test]
-async fn a_message_is_done_when_all_its_consumers_are() {
-    let (store, log) = (store().await, Log::default());
+async fn a_message_is_done_when_all_its_consumers_are(backend: Backend) {
+    let (store, log) = (store(backend).await, Log::default());
     let seen = log.clone();
     let projection = Does(move |context: Context, _| {
         seen.add(&context);
@@ -109,9 +115,8 @@ async fn a_message_is_done_when_all_its_consumers_are() {
 }
 
 /// Two that ask for the same in the same words both mean it: the second is no repeat of the first.
-#[tokio::test]
-async fn consumers_of_one_message_make_ids_of_their_own() {
-    let store = store().await;
+async fn consumers_of_one_message_make_ids_of_their_own(backend: Backend) {
+    let store = store(backend).await;
     let give = || {
         Does(|context: Context, _| {
             Box::pin(async move {

@@ -9,11 +9,16 @@ use windrow_domain::Expected;
 use windrow_engine::messages::{Client, Context, Effects, HandlerError, Outcome, Transactional};
 use windrow_store::call::NewCall;
 use windrow_store::own::{SCRIPT_MS_MAX, Sql, Value};
-use windrow_store::{Events as _, Kind};
+use windrow_store::{Kind, Store};
 use windrow_store_sqlite::SqliteStore;
 
 use crate::kit::*;
 use crate::watched::{Fate, Watched};
+
+crate::on_both_stores! {
+    own_rows_and_effects_happen_once_though_replies_are_lost,
+    whatever_goes_wrong_is_a_try_that_leaves_nothing,
+}
 
 /// Keeps a row for each call in a table of its own. Nothing in the table tells a repeat.
 struct Ledger {
@@ -72,8 +77,12 @@ fn book(account: &str, id: &str, method: &str) -> NewCall {
     NewCall { object_type: "ledger".to_owned(), ..question(account, id, method, "") }
 }
 
-async fn file() -> (TempDir, Arc<SqliteStore>) {
+/// A transaction of a handler's own is one of many: in memory there is only one.
+async fn on_disk(backend: Backend) -> (TempDir, Arc<dyn Store>) {
     let dir = tempfile::tempdir().unwrap();
+    if backend == Backend::Postgres {
+        return (dir, store(backend).await);
+    }
     let options = windrow_store_sqlite::Options::file(dir.path().join("windrow.db"));
     let store = SqliteStore::open(options).await.unwrap();
     (dir, Arc::new(store))
@@ -93,9 +102,8 @@ fn unsure(verb: &'static str, no: u64) -> Fate {
     }
 }
 
-#[tokio::test]
-async fn own_rows_and_effects_happen_once_though_replies_are_lost() {
-    let (_dir, inner) = file().await;
+async fn own_rows_and_effects_happen_once_though_replies_are_lost(backend: Backend) {
+    let (_dir, inner) = on_disk(backend).await;
     let store = Watched::new(inner.clone(), unsure);
     let built = runner(store.clone()).transactional(ledger()).object(wallet());
     let runner = built.start().await.unwrap();
@@ -123,9 +131,8 @@ async fn own_rows_and_effects_happen_once_though_replies_are_lost() {
     assert!(runner.gauges().commits_unknown > 0);
 }
 
-#[tokio::test]
-async fn whatever_goes_wrong_is_a_try_that_leaves_nothing() {
-    let (_dir, store) = file().await;
+async fn whatever_goes_wrong_is_a_try_that_leaves_nothing(backend: Backend) {
+    let (_dir, store) = on_disk(backend).await;
     let ledger = Ledger { ms_max: 300 };
     let runner = runner(store.clone()).transactional(ledger).start().await.unwrap();
     let client = runner.client();
@@ -136,20 +143,20 @@ async fn whatever_goes_wrong_is_a_try_that_leaves_nothing() {
     let never = client.call(book("a", "never", "never"), LONG).await.unwrap();
     assert_eq!(never, Outcome::Failed("never".to_owned()));
     assert_eq!(rows(&client, "a").await, reply("Int(5)"));
-    assert_eq!(inner_version(&store).await, 5);
+    assert_eq!(inner_version(&*store).await, 5);
     let gauges = runner.gauges();
     assert_eq!((gauges.retries, gauges.dead, gauges.conflicts), (5, 1, 1));
     runner.stop().await;
 }
 
-async fn inner_version(store: &SqliteStore) -> u64 {
+async fn inner_version(store: &dyn Store) -> u64 {
     store.stream_version(&owner(), &stream("ledger/a")).await.unwrap()
 }
 
 #[tokio::test]
 async fn a_transaction_has_its_bounds() {
     for ms_max in [0, SCRIPT_MS_MAX + 1] {
-        let built = runner(store().await).transactional(Ledger { ms_max });
+        let built = runner(store(Backend::Sqlite).await).transactional(Ledger { ms_max });
         let refused = built.start().await.err().expect("the bound is checked at the start");
         assert_eq!(refused.kind, Kind::Invalid);
     }

@@ -9,10 +9,13 @@ use windrow_domain::Queue;
 use windrow_engine::clock::Clock;
 use windrow_engine::messages::{Client, Context, Effects, Outcome, Runner};
 use windrow_store::around::Surrounded;
-use windrow_store::{Events as _, Members as _};
 
 use crate::kit::*;
 use crate::watched::{Fate, Watched};
+
+crate::on_both_stores! {
+    every_call_takes_effect_once_and_in_order,
+}
 
 const WALLETS: usize = 12;
 const CALLS: usize = 300;
@@ -70,8 +73,8 @@ async fn send(client: Client) {
     }
 }
 
-async fn storm(seed: u64) {
-    let inner = store().await;
+async fn storm(backend: Backend, seed: u64) {
+    let inner = store(backend).await;
     let store = Watched::new(inner.clone(), weather(seed));
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut runners = vec![join(&store).await];
@@ -111,12 +114,11 @@ async fn storm(seed: u64) {
     assert_eq!(dead(&*inner).await, [], "with seed {seed}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_call_takes_effect_once_and_in_order() {
+async fn every_call_takes_effect_once_and_in_order(backend: Backend) {
     // One story of each kind by default; WINDROW_STORM_SEEDS=7..40 tells more.
     let seeds = std::env::var("WINDROW_STORM_SEEDS").unwrap_or_else(|_| "1..3".to_owned());
     let (from, to) = seeds.split_once("..").unwrap();
     for seed in from.parse::<u64>().unwrap()..to.parse().unwrap() {
-        storm(seed).await;
+        storm(backend, seed).await;
     }
 }

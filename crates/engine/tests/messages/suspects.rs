@@ -8,13 +8,17 @@ use windrow_domain::Queue;
 use windrow_engine::clock::Clock;
 use windrow_engine::messages::{Context, Effects, Options, Runner};
 use windrow_store::message::MessagesQuery;
-use windrow_store::{Messages as _, Partitions as _, Scope};
+use windrow_store::{Scope, Store};
 
 use crate::kit::*;
 
-#[tokio::test]
-async fn heads_of_a_dead_owners_partitions_run_one_at_a_time() {
-    let store = store().await;
+crate::on_both_stores! {
+    heads_of_a_dead_owners_partitions_run_one_at_a_time,
+    a_message_that_kills_its_instance_is_given_up_on_and_others_are_not_charged,
+}
+
+async fn heads_of_a_dead_owners_partitions_run_one_at_a_time(backend: Backend) {
+    let store = store(backend).await;
     let stuck = Does(|_: Context, _| Box::pin(std::future::pending()) as _);
     let slow = Options { handler_ms_max: 60_000, ..options() };
     let first = runner(store.clone()).options(slow).consumer("c", all(), stuck);
@@ -53,7 +57,7 @@ async fn heads_of_a_dead_owners_partitions_run_one_at_a_time() {
 }
 
 /// Runs until the culprit runs, then dies.
-async fn live_and_die(store: Arc<windrow_store_sqlite::SqliteStore>) -> bool {
+async fn live_and_die(store: Arc<dyn Store>) -> bool {
     let (killed, kill) = (Arc::new(tokio::sync::Notify::new()), Log::default());
     let dies = killed.clone();
     let consumer = Does(move |context: Context, _| {
@@ -79,9 +83,10 @@ async fn live_and_die(store: Arc<windrow_store_sqlite::SqliteStore>) -> bool {
     }
 }
 
-#[tokio::test]
-async fn a_message_that_kills_its_instance_is_given_up_on_and_others_are_not_charged() {
-    let store = store().await;
+async fn a_message_that_kills_its_instance_is_given_up_on_and_others_are_not_charged(
+    backend: Backend,
+) {
+    let store = store(backend).await;
     runner(store.clone()).start().await.unwrap().stop().await;
     let mut messages: Vec<_> =
         (0..10).map(|no| inbox(&format!("s{no}"), &format!("m{no}"))).collect();

@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use windrow_store::around::{Around, Surrounded};
-use windrow_store::{Error, Kind, Result};
-use windrow_store_sqlite::SqliteStore;
+use windrow_store::{Error, Kind, Result, Store};
 
 /// What happens to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +30,7 @@ pub(crate) struct Watched {
 impl Watched {
     /// `plan` decides by the verb and how often it was asked before.
     pub(crate) fn new(
-        inner: Arc<SqliteStore>,
+        inner: Arc<dyn Store>,
         plan: impl Fn(&'static str, u64) -> Fate + Send + Sync + 'static,
     ) -> Arc<Surrounded<Self>> {
         let (counts, total) = (Mutex::default(), AtomicU64::new(0));
