@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use windrow_domain::{CallState, Owner, Queue, Stream};
+use windrow_domain::{CallState, DeadLetterId, Owner, Queue, Stream};
 use windrow_store::call::{Answer, Call, CallKey, NewCall, Submitted};
 use windrow_store::event::{Append, Appended};
 use windrow_store::message::{Headers, NewMessage, Sent};
 use windrow_store::partition::Setup;
-use windrow_store::{Error, Kind, Plane};
+use windrow_store::{Error, Kind, Plane, Scope};
 
 use crate::clock::Clock;
 use crate::deliver::{Arrived, Inlet};
@@ -133,6 +133,17 @@ impl Client {
     pub async fn send(&self, messages: Vec<NewMessage>) -> Result<Vec<Sent>, Error> {
         let sent = self.0.store.send(messages).await?;
         self.poke(sent.iter().filter(|sent| !sent.is_duplicate).map(|sent| sent.at.partition));
+        Ok(sent)
+    }
+
+    /// Sends dead letters again, all or none: `Missing` when one is not there.
+    pub async fn replay_dead(
+        &self,
+        scope: &Scope,
+        letters: &[DeadLetterId],
+    ) -> Result<Vec<Sent>, Error> {
+        let sent = self.0.store.replay_dead(scope, letters).await?;
+        self.poke(sent.iter().map(|sent| sent.at.partition));
         Ok(sent)
     }
 

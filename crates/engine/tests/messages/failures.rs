@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use windrow_engine::messages::{Effects, HandlerError};
-use windrow_store::Scope;
+use windrow_engine::clock::Clock;
+use windrow_engine::messages::{Effects, HandlerError, Options};
+use windrow_store::{Kind, Scope};
 
 use crate::kit::*;
 
 crate::on_both_stores! {
     a_stream_keeps_its_order_through_failures_and_others_go_on,
     one_failing_stream_does_not_hold_up_others_and_ends_as_a_dead_letter,
+    a_dead_letter_that_is_sent_again_does_not_wait_for_the_next_look,
     a_handler_that_hangs_fails_in_time_and_a_permanent_error_is_not_repeated,
     a_message_waits_until_it_is_due_and_holds_up_what_is_behind_it,
     a_long_stream_is_read_in_parts_and_every_message_runs_once,
@@ -78,10 +80,40 @@ async fn one_failing_stream_does_not_hold_up_others_and_ends_as_a_dead_letter(ba
     assert_eq!(runner.gauges().dead, 1);
 
     mended.store(1, Ordering::SeqCst);
-    store.replay_dead(&Scope::All, &[letters[0].id]).await.unwrap();
+    client.replay_dead(&Scope::All, &[letters[0].id]).await.unwrap();
     until("it is replayed", || async { log.count("bad") == 1 }).await;
     settle(&*store).await;
     assert_eq!(dead(&*store).await, []);
+}
+
+async fn a_dead_letter_that_is_sent_again_does_not_wait_for_the_next_look(backend: Backend) {
+    let (store, log) = (store(backend).await, Log::default());
+    let seen = log.clone();
+    let consumer = Does(move |context: windrow_engine::messages::Context, _| {
+        let seen = seen.clone();
+        Box::pin(async move {
+            seen.add(&context);
+            match seen.count("bad") {
+                1 => Err(HandlerError::permanent("not the first time")),
+                _ => Ok(Effects::none()),
+            }
+        }) as _
+    });
+    let minute = 60_000;
+    let options = Options { poll_ms: minute, poll_awake_ms: minute, ..options() };
+    let awake = Duration::from_millis(options.awake_ms);
+    let runner = runner(store.clone()).options(options).consumer("c", all(), consumer);
+    let runner = runner.start().await.unwrap();
+    let client = runner.client();
+    client.send(vec![inbox("a", "bad")]).await.unwrap();
+    settle(&*store).await;
+    // It sleeps, and looks by itself in a minute.
+    Clock::machine().sleep(awake * 3).await;
+    let letter = dead(&*store).await[0].id;
+    assert_eq!(client.replay_dead(&Scope::All, &[letter]).await.unwrap().len(), 1);
+    until("it ran again", || async { log.count("bad") == 2 }).await;
+    let gone = client.replay_dead(&Scope::All, &[letter]).await.unwrap_err();
+    assert_eq!(gone.kind, Kind::Missing);
 }
 
 async fn a_handler_that_hangs_fails_in_time_and_a_permanent_error_is_not_repeated(

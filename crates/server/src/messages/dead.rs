@@ -141,7 +141,7 @@ async fn replay_all(
     ids: &[DeadLetterId],
 ) -> Result<axum::Json<Replayed>> {
     let messages = app.messages()?;
-    let replayed = messages.plane().replay_dead(&caller.scope(), ids).await;
+    let replayed = messages.client.replay_dead(&caller.scope(), ids).await;
     let replayed = replayed.map_err(|error| match error.kind {
         Kind::Missing => {
             let message = "One of these dead letters is not there, or is somebody else's; none was \
