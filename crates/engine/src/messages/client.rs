@@ -1,14 +1,15 @@
 //! The client's side: sends, appends, asks and waits for answers.
 //!
 //! Holds throughout: what a client wrote is in the database when it returns; the runner of the same
-//! process is told at once, so nothing waits for its next look.
+//! process is told at once, so nothing waits for its next look. Who waits for an answer is told of it
+//! where the database can tell, and looks by itself as well.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use windrow_domain::{CallState, DeadLetterId, Owner, Queue, Stream};
+use windrow_domain::{CallState, DeadLetterId, InstanceId, Owner, Queue, Stream};
 use windrow_store::call::{Answer, Call, CallKey, NewCall, Submitted};
 use windrow_store::event::{Append, Appended};
 use windrow_store::message::{Headers, NewMessage, Sent};
@@ -18,13 +19,18 @@ use windrow_store::{Error, Kind, Plane, Scope};
 use crate::clock::Clock;
 use crate::deliver::{Arrived, Inlet};
 
+use super::ear::Ear;
 use super::shared::{Shared, Told};
 
 /// How long the set-up is believed.
 const SETUP_MS: u64 = 5_000;
-/// The first wait between two looks at a call, and the longest.
+/// The first wait between two looks at a call, and the longest; each is twice the one before.
 const LOOK_MS_MIN: u64 = 250;
 const LOOK_MS_MAX: u64 = 1_000;
+/// The first one where nobody has told this client anything yet: perhaps nobody can.
+const LOOK_UNTOLD_MS_MIN: u64 = 10;
+/// Most calls that a client without a runner waits for without looking all the time.
+const WAITERS_MAX: usize = 10_000;
 
 /// What a client can be refused.
 #[derive(Debug, thiserror::Error)]
@@ -97,25 +103,32 @@ pub struct Client(Arc<Inner>);
 struct Inner {
     store: Arc<dyn Plane>,
     clock: Clock,
-    /// Of the runner in this process, or of nobody.
+    /// Of the runner in this process, or of this client alone.
     shared: Arc<Shared>,
-    has_runner: bool,
+    /// None with a runner, which listens itself.
+    ear: Option<Ear>,
     setup: Mutex<Option<(u64, Setup)>>,
 }
 
 impl Client {
-    /// A client in a process without a runner. It asks the database for answers from time to time.
+    /// A client in a process without a runner. From its first wait on it has a connection of its own by
+    /// which it hears of answers; where the database cannot tell, it looks from time to time.
     pub fn new(store: Arc<dyn Plane>) -> Self {
-        Self::with(store, Clock::machine(), Arc::new(Shared::new(0)), false)
+        Self::with_clock(store, Clock::machine())
+    }
+
+    /// The same, with another clock.
+    pub fn with_clock(store: Arc<dyn Plane>, clock: Clock) -> Self {
+        Self::with(store, clock, Arc::new(Shared::new(WAITERS_MAX)), Some(Ear::default()))
     }
 
     pub(super) fn with(
         store: Arc<dyn Plane>,
         clock: Clock,
         shared: Arc<Shared>,
-        has_runner: bool,
+        ear: Option<Ear>,
     ) -> Self {
-        Self(Arc::new(Inner { store, clock, shared, has_runner, setup: Mutex::default() }))
+        Self(Arc::new(Inner { store, clock, shared, ear, setup: Mutex::default() }))
     }
 
     /// The database.
@@ -124,7 +137,7 @@ impl Client {
     }
 
     fn poke(&self, partitions: impl IntoIterator<Item = u16>) {
-        if self.0.has_runner {
+        if self.0.ear.is_none() {
             self.0.shared.poke(partitions);
         }
     }
@@ -157,11 +170,18 @@ impl Client {
         OwnerInlet { client: self.clone(), owner }
     }
 
-    /// Asks, and does not wait. A repeat gives the call as it is.
+    /// Who is told of the answers that this client waits for.
+    pub fn waiter(&self) -> InstanceId {
+        self.0.shared.instance()
+    }
+
+    /// Asks, and does not wait. A repeat gives the call as it is. Without a runner, a client that has
+    /// not waited yet is told of the answer only when the call names it as its [`Client::waiter`].
     pub async fn submit(&self, mut call: NewCall) -> Result<Submitted, ClientError> {
         self.check_type(&call.object_type).await?;
-        if self.0.has_runner {
-            call.waiter.get_or_insert(self.0.shared.instance());
+        // Telling costs all who commit, so nobody is told who never waits.
+        if self.0.ear.as_ref().is_none_or(Ear::is_open) {
+            call.waiter.get_or_insert(self.waiter());
         }
         let submitted = self.0.store.submit_call(call).await?;
         self.poke(submitted.at.map(|at| at.partition));
@@ -191,8 +211,20 @@ impl Client {
     }
 
     fn listen(&self, key: &CallKey) -> Waiter {
-        let receiver = self.0.has_runner.then(|| self.0.shared.wait_for(key)).flatten();
-        Waiter { shared: self.0.shared.clone(), key: key.clone(), receiver }
+        let Inner { store, clock, shared, ear, .. } = &*self.0;
+        let receiver = shared.wait_for(key);
+        if let Some(ear) = ear {
+            ear.open(store, clock, shared);
+        }
+        Waiter { shared: shared.clone(), key: key.clone(), receiver }
+    }
+
+    /// The first wait between two looks.
+    fn look_ms(&self) -> u64 {
+        match &self.0.ear {
+            Some(ear) if !ear.is_told() => LOOK_UNTOLD_MS_MIN,
+            _ => LOOK_MS_MIN,
+        }
     }
 
     async fn wait_with(
@@ -203,7 +235,7 @@ impl Client {
     ) -> Result<Outcome, Error> {
         let clock = &self.0.clock;
         let until = clock.elapsed().saturating_add(timeout);
-        let mut look_ms = LOOK_MS_MIN;
+        let mut look_ms = self.look_ms();
         loop {
             let left = until.saturating_sub(clock.elapsed());
             if left.is_zero() {

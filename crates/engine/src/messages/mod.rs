@@ -17,6 +17,7 @@ mod board;
 mod client;
 mod commit;
 mod context;
+mod ear;
 mod entry;
 mod gauges;
 mod handler;

@@ -108,7 +108,7 @@ impl Builder {
         };
         store.set_up(setup).await?;
         let shared = Arc::new(Shared::new(options.waiters_max));
-        let client = Client::with(store.clone(), clock.clone(), shared.clone(), true);
+        let client = Client::with(store.clone(), clock.clone(), shared.clone(), None);
         let core = Arc::new(Core { store, registry, options, clock, shared, service });
         let (commands, received) = mpsc::channel(COMMANDS_MAX);
         let (drained, given_back) = mpsc::channel(PARTITIONS_MAX.into());

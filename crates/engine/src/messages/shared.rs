@@ -11,7 +11,7 @@ use crate::signal::Wake;
 
 use super::gauges::Counters;
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -112,5 +112,11 @@ impl Shared {
         let senders = lock(&self.waiters).remove(key).unwrap_or_default();
         // One that is gone does not wait any more.
         senders.into_iter().for_each(|sender| drop(sender.send(told.clone())));
+    }
+
+    /// Tells everybody who waits for any call.
+    pub(super) fn tell_all(&self, told: &Told) {
+        let waiters = std::mem::take(&mut *lock(&self.waiters));
+        waiters.into_values().flatten().for_each(|sender| drop(sender.send(told.clone())));
     }
 }

@@ -111,6 +111,7 @@ pub(crate) async fn call(
         check_json(&args)?;
     }
     call.args = args;
+    call.waiter = (!longest.is_zero()).then(|| messages.client.waiter());
     let key = call.key.clone();
     let submitted = messages.client.submit(call).await.map_err(|error| match error {
         ClientError::Store(error) if error.kind == Kind::Conflict => reused(&key.request_id),
