@@ -120,8 +120,26 @@ async fn open_sqlite(options: sqlite::Options) -> anyhow::Result<Arc<dyn Store>>
 
 async fn open_postgres(url: &str) -> anyhow::Result<Arc<dyn Store>> {
     let store = postgres::PostgresStore::connect(postgres::Options::new(url)).await?;
-    store.migrate().await?;
-    Ok(Arc::new(store))
+    match store.migrate().await {
+        Ok(()) => Ok(Arc::new(store)),
+        Err(error) => Err(told(error)),
+    }
+}
+
+/// A role that has no right to is told who has.
+fn told(error: windrow::store::Error) -> anyhow::Error {
+    let is_refused =
+        std::error::Error::source(&error).is_some_and(|cause| cause.is::<postgres::NoRight>());
+    let error = anyhow::Error::new(error);
+    match is_refused {
+        true => {
+            let remedy = "as the role that owns the schema, run `windrow migrate`, then `windrow grants \
+                          … --apply` for this role.";
+            let what = "the schema is not up to date, or not open to this role";
+            error.context(Told::new(Ending::Failed, what, remedy))
+        }
+        false => error,
+    }
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use crate::context::Context;
 use crate::ending::Ending;
 
-/// Every command migrates when it opens a database; this one is for doing it beforehand, with a
-/// role that may change tables.
+/// Every command migrates when it opens a database that is behind; this one is for doing it
+/// beforehand, with a role that may change tables.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 

@@ -38,6 +38,7 @@ use windrow_store::{Capabilities, Gauges, Plane, Result, Store, Time};
 use db::Db;
 
 pub use grants::grants;
+pub use migrate::NoRight;
 
 /// How to reach the database, and what bounds a call.
 #[derive(Clone, Debug)]
@@ -93,8 +94,9 @@ impl PostgresStore {
         Ok(Self { db, leases_from: Arc::default(), claims: Arc::default() })
     }
 
-    /// Brings the schema up to date; safe to run on several processes at once. Needs a direct
-    /// connection, not a transaction pooler.
+    /// Brings the schema up to date; safe to run on several processes at once. Where it is, nothing is
+    /// written, and the role needs no right to. Otherwise it needs a direct connection, not a
+    /// transaction pooler, and a role without the rights gets an error whose cause is [`NoRight`].
     pub async fn migrate(&self) -> Result<()> {
         migrate::run(&self.db).await
     }

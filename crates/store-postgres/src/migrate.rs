@@ -1,13 +1,18 @@
 //! Migrations go forward; functions live in a schema named after their own text.
 //!
 //! Holds throughout: two builds with different functions never share one, so old and new programs
-//! overlap safely during an upgrade; a program refuses a schema it does not know.
+//! overlap safely during an upgrade; a program refuses a schema it does not know; where there is
+//! nothing to do, a role needs no right to create anything.
 
+use std::fmt;
 use std::sync::LazyLock;
 
 use deadpool_postgres::Object;
+use refinery::Runner;
 use tokio_postgres::Client;
-use windrow_store::error::{Error, Kind, Result};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
+use windrow_store::error::{Cause, Error, Kind, Result};
 
 use crate::db::{Db, with_functions};
 use crate::error::{from_driver, kind_of};
@@ -104,32 +109,132 @@ pub(crate) fn functions_schema() -> &'static str {
 }
 
 pub(crate) async fn run(db: &Db) -> Result<()> {
-    const VERB: &str = "migrate";
-    // Taken out of the pool: its end gives the lock back, whatever happens in between.
-    let mut client = Object::take(db.client(VERB, &"database").await?);
+const VERB: &str = "migrate";
+
+/// Why a role cannot use the database yet: the cause of an error of `migrate`.
+#[derive(Debug)]
+pub struct NoRight(Option<Cause>);
+
+impl fmt::Display for NoRight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "this role has no right to: the role that owns the schema must run `windrow migrate` \
+             first, then `windrow grants`",
+        )
+    }
+}
+
+impl std::error::Error for NoRight {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.as_deref().map(|cause| cause as _)
+    }
+}
+
     let driver = |cause| from_driver(VERB, "database", cause);
     client.batch_execute(WAIT).await.map_err(driver)?;
-    client.execute(include_str!("../sql/migrate/lock.sql"), &[&LOCK]).await.map_err(driver)?;
     let mut runner = embedded::migrations::runner();
-    runner.set_migration_table_name(HISTORY);
+    let client = db.client(VERB, &"database").await?;
+    let looked = db.in_time(VERB, &"database", look(&client, &runner)).await?;
+    match looked.map_err(driver).map_err(with_right)? {
+        Look::Current => return Ok(()),
+        Look::Closed => return Err(corrupt(NoRight(None))),
+        Look::Newer(applied) => return Err(corrupt(applied)),
+        Look::Behind => {}
+    }
+    // Taken out of the pool: its end gives the lock back, whatever happens in between.
+    let mut client = Object::take(client);
+    client.execute(include_str!("../sql/migrate/lock.sql"), &[&LOCK]).await.map_err(driver)?;
+    let history = find_history(&client).await.map_err(driver)?;
+    runner.set_migration_table_name(history.as_deref().unwrap_or(HISTORY));
     let tables = runner.run_async(&mut *client).await;
-    tables.map_err(from_runner)?;
-    install_functions(&client).await.map_err(driver)
+    tables.map_err(from_runner).map_err(with_right)?;
+    install_functions(&client).await.map_err(driver).map_err(with_right)
+}
+
+/// What the schema is for this program and this role.
+enum Look {
+    /// Up to date.
+    Current,
+    /// Up to date, and not for this role.
+    Closed,
+    /// Of a program that came after this one.
+    Newer(String),
+    /// To be migrated, or not ours.
+    Behind,
+}
+
+fn corrupt(cause: impl Into<Cause>) -> Error {
+    Error::new(Kind::Corrupt, VERB, "database").because(cause)
+}
+
+/// Reads, and changes nothing: a role that may create nothing works with what is there.
+async fn look(client: &Client, runner: &Runner) -> Result<Look, tokio_postgres::Error> {
+    let Some(history) = find_history(client).await? else { return Ok(Look::Behind) };
+    let applied = include_str!("../sql/migrate/applied.sql").replace("{history}", &history);
+    let applied = client.query_typed(&applied, &[]).await?;
+    let is_same = |(row, ours): (&tokio_postgres::Row, &refinery::Migration)| {
+        let (version, name, checksum): (i64, &str, &str) = (row.get(0), row.get(1), row.get(2));
+        version == i64::from(ours.version())
+            && name == ours.name()
+            && checksum == ours.checksum().to_string()
+    };
+    let mut ours: Vec<_> = runner.get_migrations().iter().collect();
+    ours.sort_unstable();
+    let known = ours.last().map_or(0, |last| i64::from(last.version()));
+    if let Some(newer) = applied.iter().find(|row| row.get::<_, i64>(0) > known) {
+        let (version, name): (i64, &str) = (newer.get(0), newer.get(1));
+        let text = format!("V{version}__{name} was applied, and this program knows up to {known}");
+        return Ok(Look::Newer(text));
+    }
+    if applied.len() != ours.len() || !applied.iter().zip(ours).all(is_same) {
+        return Ok(Look::Behind);
+    }
+    Ok(match find_functions(client).await? {
+        None => Look::Behind,
+        Some(false) => Look::Closed,
+        Some(true) => Look::Current,
+    })
+}
+
+/// The table of what was applied, with its schema: where a role's `search_path` leads changes.
+async fn find_history(client: &Client) -> Result<Option<String>, tokio_postgres::Error> {
+    let text = include_str!("../sql/migrate/find_history.sql");
+    let found = client.query_typed(text, &[(&HISTORY, Type::TEXT)]).await?;
+    Ok(found.first().map(|row| row.get(0)))
+}
+
+/// Whether this role may use this build's functions; none when they are not there.
+async fn find_functions(client: &Client) -> Result<Option<bool>, tokio_postgres::Error> {
+    let text = include_str!("../sql/migrate/has_functions.sql");
+    let found = client.query_typed(text, &[(&functions_schema(), Type::TEXT)]).await?;
+    Ok(found.first().map(|row| row.get(0)))
 }
 
 /// Creates the functions in one transaction, unless this build's schema is there already.
 async fn install_functions(client: &Client) -> Result<(), tokio_postgres::Error> {
-    let schema = functions_schema();
-    let there =
-        client.query_one(include_str!("../sql/migrate/has_functions.sql"), &[&schema]).await?;
-    if there.get(0) {
+    if find_functions(client).await?.is_some() {
         return Ok(());
     }
     let texts: String = FUNCTIONS.iter().map(|text| with_functions(text)).collect();
+    let schema = functions_schema();
     client.batch_execute(&format!("BEGIN; CREATE SCHEMA {schema}; {texts} COMMIT")).await
 }
 
 /// A migration that failed: the database's own word if it has one, else the schema is not ours.
+/// The same error; when the role has no right, with what is to be done.
+fn with_right(error: Error) -> Error {
+    let first = std::error::Error::source(&error);
+    let mut causes = std::iter::successors(first, |cause| cause.source());
+    let is_refused = causes.any(|cause| {
+        let driver = cause.downcast_ref::<tokio_postgres::Error>();
+        driver.is_some_and(|driver| driver.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE))
+    });
+    match is_refused {
+        true => Error::new(error.kind, VERB, "database").because(NoRight(Some(error.into()))),
+        false => error,
+    }
+}
+
 fn from_runner(cause: refinery::Error) -> Error {
     let driver = std::error::Error::source(&cause)
         .and_then(|source| source.downcast_ref::<tokio_postgres::Error>());

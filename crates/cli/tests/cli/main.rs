@@ -1,11 +1,12 @@
-//! The binary as people use it, on SQLite and against a scripted upstream: what it prints, what it
-//! leaves behind, and how it ends.
+//! The binary as people use it, on SQLite (roles: PostgreSQL) and against a scripted upstream: what it
+//! prints, what it leaves behind, and how it ends.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod batches;
 mod config;
 mod demo;
+mod grants;
 mod kit;
 mod messages;
 mod results;

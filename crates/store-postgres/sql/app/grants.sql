@@ -6,7 +6,9 @@ GRANT EXECUTE ON FUNCTION
     windrow.append(text, text, text, bytea, bigint, text, jsonb) TO {app}, {admin};
 GRANT SELECT ON ALL TABLES IN SCHEMA windrow TO {monitor};
 REVOKE ALL ON windrow.keys FROM {monitor};
-GRANT USAGE ON SCHEMA windrow, {fn} TO {admin};
+GRANT SELECT ON windrow_schema_history TO {monitor}, {admin};
+GRANT USAGE ON SCHEMA {fn} TO {monitor}, {admin};
+GRANT USAGE ON SCHEMA windrow TO {admin};
 GRANT ALL ON ALL TABLES IN SCHEMA windrow TO {admin};
 GRANT ALL ON ALL SEQUENCES IN SCHEMA windrow TO {admin};
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {fn} TO {admin};

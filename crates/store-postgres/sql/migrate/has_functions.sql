@@ -1,2 +1,2 @@
--- Whether this build's functions are there.
-SELECT /* migrate/has_functions */ EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)
+-- Whether the caller may use this build's functions. No row when they are not there.
+SELECT /* migrate/has_functions */ has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = $1::text

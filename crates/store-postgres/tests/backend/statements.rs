@@ -21,7 +21,8 @@ impl Statement {
 
     /// Filled by the driver or with names, and not by parameters: it cannot be prepared.
     fn is_filled(&self) -> bool {
-        self.text.contains("\nCOPY ") || self.text.contains("{app}")
+        let filled = ["\nCOPY ", "{app}", "{history}"];
+        filled.iter().any(|place| self.text.contains(place))
     }
 }
 

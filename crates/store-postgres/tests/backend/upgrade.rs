@@ -1,8 +1,10 @@
 //! Migrations: several at once, twice, by a newer program, by one who may not.
 
+use std::error::Error as _;
+
 use tokio::task::JoinSet;
-use windrow_store::{Finalise, Kind};
-use windrow_store_postgres::{Options, PostgresStore};
+use windrow_store::{Error, Finalise, Kind};
+use windrow_store_postgres::{NoRight, Options, PostgresStore, grants};
 use windrow_testkit::postgres::Database;
 
 use crate::kit::{Session, fresh, store, whole};
@@ -91,6 +93,7 @@ async fn one_who_may_not_create_is_told_so_and_blocks_nobody() {
     let error = guest.migrate().await.unwrap_err();
     let text = whole(&error);
     assert!(text.contains("permission denied"), "{text}");
+    assert!(text.contains("must run `windrow migrate`"), "{text}");
 
     // The guest's pool is still open: whatever it holds, the next one does not wait for it.
     let program = store(&database.url()).await;
@@ -98,6 +101,67 @@ async fn one_who_may_not_create_is_told_so_and_blocks_nobody() {
     drop(guest);
     let clear = format!("DROP OWNED BY {role}; DROP ROLE {role}");
     admin.batch_execute(&clear).await.unwrap();
+}
+
+/// Whether the role was told that it has no right.
+fn has_no_right(migrated: Result<(), Error>) -> bool {
+    let error = migrated.unwrap_err();
+    error.source().is_some_and(|cause| cause.is::<NoRight>())
+}
+
+#[tokio::test]
+async fn a_role_that_may_create_nothing_uses_what_is_up_to_date() {
+    let database = fresh().await;
+    let owner = Session::open(&database.url()).await.unwrap();
+    let roles = ["app", "mon", "adm"].map(|kind| format!("{}_{kind}", database.name()));
+    let [app, monitor, admin] = &roles;
+    for role in &roles {
+        owner.batch_execute(&format!("CREATE ROLE {role}")).await.unwrap();
+    }
+    let by = async |role: &str| {
+        let url = format!("{}?options=-c%20role%3D{role}", database.url());
+        PostgresStore::connect(Options::new(url)).await.unwrap()
+    };
+    assert!(has_no_right(by(admin).await.migrate().await), "before the grants");
+    owner.batch_execute(&grants(app, monitor, admin)).await.unwrap();
+    by(admin).await.migrate().await.unwrap();
+    by(monitor).await.migrate().await.unwrap();
+    assert!(has_no_right(by(app).await.migrate().await), "applications only call functions");
+
+    // Functions of another build: only their owner makes ours.
+    let schema = "SELECT nspname::text FROM pg_namespace WHERE nspname LIKE 'windrow\\_fn\\_%'";
+    let schema: String = owner.query_one(schema, &[]).await.unwrap().get(0);
+    let aside = format!("ALTER SCHEMA {schema} RENAME TO windrow_fn_of_before");
+    owner.batch_execute(&aside).await.unwrap();
+    assert!(has_no_right(by(admin).await.migrate().await), "ours are not there");
+    store(&database.url()).await.migrate().await.unwrap();
+    assert!(has_no_right(by(admin).await.migrate().await), "ours are not granted");
+    owner.batch_execute(&grants(app, monitor, admin)).await.unwrap();
+    by(admin).await.migrate().await.unwrap();
+    for role in &roles {
+        let clear = format!("DROP OWNED BY {role}; DROP ROLE {role}");
+        owner.batch_execute(&clear).await.unwrap();
+    }
+}
+
+/// A role called `windrow` finds the schema `windrow` first once that is there.
+#[tokio::test]
+async fn the_history_is_found_wherever_names_lead() {
+    let database = Database::empty().await;
+    store(&database.url()).await.migrate().await.unwrap();
+    for path in ["windrow%2Cpublic", "pg_temp"] {
+        let other = format!("{}?options=-c%20search_path%3D{path}", database.url());
+        store(&other).await.migrate().await.unwrap();
+    }
+    let session = Session::open(&database.url()).await.unwrap();
+    let drop =
+        "DO $$ BEGIN EXECUTE (SELECT format('DROP SCHEMA %I CASCADE', nspname) FROM pg_namespace
+                WHERE nspname LIKE 'windrow\\_fn\\_%'); END $$";
+    session.batch_execute(drop).await.unwrap();
+    let other = format!("{}?options=-c%20search_path%3Dwindrow%2Cpublic", database.url());
+    store(&other).await.migrate().await.unwrap();
+    let tables = "SELECT count(*) FROM pg_class WHERE relname = 'windrow_schema_history'";
+    assert_eq!(session.query_one(tables, &[]).await.unwrap().get::<_, i64>(0), 1);
 }
 
 #[tokio::test]
