@@ -17,6 +17,10 @@ use crate::config::{Config, LogFormat, Origin};
 use crate::ending::Ending;
 use crate::failure::Told;
 
+/// Libraries whose troubles come back to us as failures, and are told of where they are handled. A
+/// filter that names one of them hears it.
+const QUIET: &str = "async_nats=warn,lapin=off";
+
 /// The running log. When it goes, what waits for the collector is sent.
 #[must_use]
 pub(crate) struct Log(Option<SdkTracerProvider>);
@@ -31,10 +35,7 @@ impl Drop for Log {
 
 /// Starts it. A format on the command line stands over the configuration.
 pub(crate) fn start(config: &Config, format: Option<LogFormat>) -> anyhow::Result<Log> {
-    let filter = EnvFilter::try_new(&config.log).with_context(|| {
-        let what = format!("`log` is {:?}, which is no filter", config.log);
-        Told::new(Ending::Config, what, "give it as `info` or `windrow_engine=debug,warn`.")
-    })?;
+    let filter = filter(&config.log)?;
     let format = format.unwrap_or(config.log_format);
     let lines = lines(format, has_colour(), std::io::stderr);
     let provider = config.otlp.as_deref().map(provider).transpose()?;
@@ -43,6 +44,15 @@ pub(crate) fn start(config: &Config, format: Option<LogFormat>) -> anyhow::Resul
         .map(|provider| tracing_opentelemetry::layer().with_tracer(provider.tracer("windrow")));
     tracing_subscriber::registry().with(lines).with(traces).with(filter).init();
     Ok(Log(provider))
+}
+
+fn filter(log: &str) -> anyhow::Result<EnvFilter> {
+    let wrong = || {
+        let what = format!("`log` is {log:?}, which is no filter");
+        Told::new(Ending::Config, what, "give it as `info` or `windrow_engine=debug,warn`.")
+    };
+    // What is said later counts.
+    EnvFilter::try_new(format!("{QUIET},{log}")).with_context(wrong)
 }
 
 /// Colours are for people who look, and want them: a file or a pipe has none.
@@ -120,5 +130,23 @@ mod tests {
             assert!(text.contains("file taken in"), "{text}");
             assert_eq!(text.contains('\u{1b}'), colour, "{text:?}");
         }
+    }
+
+    #[test]
+    fn clients_of_brokers_speak_only_when_asked() {
+        for (given, hears) in [("info", false), ("debug", false), ("info,lapin=error", true)] {
+            let kept = Kept::default();
+            let writer = kept.clone();
+            let lines = lines(LogFormat::Text, false, move || writer.clone());
+            let log = tracing_subscriber::registry().with(lines).with(filter(given).unwrap());
+            tracing::subscriber::with_default(log, || {
+                tracing::error!(target: "lapin::channels", "from outside");
+                tracing::info!("from here");
+            });
+            let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+            assert_eq!(text.contains("from outside"), hears, "{given}: {text}");
+            assert!(text.contains("from here"), "{given}: {text}");
+        }
+        assert!(filter("=").is_err());
     }
 }
