@@ -2,24 +2,22 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+mod kit;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use windrow_domain::{KeyId, Owner, Role, Target};
-use windrow_engine::clock::Clock;
-use windrow_engine::ingest;
+use windrow_domain::Role;
 use windrow_engine::signal::Stop;
-use windrow_engine::storage::Storage;
-use windrow_server::secret::{Secret, Terms};
-use windrow_server::{App, Metrics, Options, Parts, Routes, Unserved};
+use windrow_server::{App, Options, Parts};
 use windrow_store::around::{Around, Surrounded};
 use windrow_store::{Kind, Store};
-use windrow_store_sqlite::{Location, SqliteStore};
+
+use kit::{Nobody, key};
 
 /// Keeps the reply to one `find_key` back until it is let go.
 #[derive(Clone, Default)]
@@ -46,50 +44,18 @@ impl Around for Late {
     }
 }
 
-struct Nobody;
-
-impl Routes for Nobody {
-    fn check(&self, _: &Target, _: &str) -> Result<(), Unserved> {
-        Err(Unserved::Target)
-    }
-}
-
-async fn key(store: &dyn Store, owner: &str, role: Role) -> (KeyId, String) {
-    let (id, secret) = Secret::make().unwrap();
-    let (owner, name) = (Owner::new(owner).unwrap(), "test".to_owned());
-    let terms = Terms { owner, role, name, expires_at: None };
-    store.add_key(secret.to_new_key(id, terms)).await.unwrap();
-    (id, secret.reveal().to_owned())
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_key_that_is_revoked_while_it_is_looked_for_is_not_believed_afterwards() {
-    let folder = tempfile::tempdir().unwrap();
-    let location = Location::File(folder.path().join("windrow.db"));
-    let options = windrow_store_sqlite::Options { location, ..Default::default() };
-    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options).await.unwrap());
+    let (folder, store) = kit::database().await;
     let ((ann, ann_key), (_, admin_key)) =
         (key(&*store, "ann", Role::Member).await, key(&*store, "root", Role::Admin).await);
     let late = Late::default();
     // A key is believed for so long that only its revocation can end it here.
     let options = Options { key_ms_max: 3_600_000, ..Options::default() };
-    let app = App::new(Parts {
-        store: Arc::new(Surrounded::new(store, late.clone())),
-        storage: Storage::open(folder.path().join("outputs").to_str().unwrap()).unwrap(),
-        routes: Arc::new(Nobody),
-        engine: None,
-        executor: None,
-        work: windrow_engine::Options::default(),
-        ingest: ingest::Options::default(),
-        options,
-        clock: Clock::machine(),
-        metrics: Metrics::new(Clock::machine()),
-    });
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
+    let surrounded = Arc::new(Surrounded::new(store as Arc<dyn Store>, late.clone()));
+    let parts = kit::parts(surrounded, folder.path(), Nobody);
     let (stop, mut tasks) = (Stop::new(), JoinSet::new());
-    let server_stop = stop.clone();
-    tasks.spawn(async move { app.serve(listener, None, server_stop).await.unwrap() });
+    let url = kit::serve(App::new(Parts { options, ..parts }), &stop, &mut tasks).await;
     let http = reqwest::Client::new();
     let ask = |key: &str| http.get(format!("{url}/v1/files")).bearer_auth(key).send();
 

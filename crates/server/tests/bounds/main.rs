@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+mod bench;
+#[path = "../kit/mod.rs"]
 mod kit;
 
 use std::time::Duration;
@@ -19,7 +21,7 @@ use windrow_server::Options;
 use windrow_store::Scope;
 use windrow_store::sweep::Retention;
 
-use crate::kit::{Bench, LONG, line, lines, read};
+use crate::bench::{Bench, LONG, line, lines, read};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_dies_before_the_job_is_made_leaves_nothing_that_is_seen() {

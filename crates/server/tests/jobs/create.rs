@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::json;
 
-use crate::kit::{Desk, line};
+use crate::desk::{Desk, line};
 
 const JSONL: (&str, &str) = ("content-type", "application/x-ndjson; charset=utf-8");
 

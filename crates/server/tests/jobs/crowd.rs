@@ -5,7 +5,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 
-use crate::kit::{Desk, line};
+use crate::desk::{Desk, line};
 
 /// Listeners of one owner to events at the same time.
 const LISTENERS_MAX: usize = 200;

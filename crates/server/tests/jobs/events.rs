@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::kit::{Desk, Setup};
+use crate::desk::{Desk, Setup};
 
 /// The events of a stream that ends, as name and data.
 async fn read(mut response: reqwest::Response) -> Vec<(String, Value)> {

@@ -6,7 +6,7 @@ use calamine::{Data, Reader as _, Xlsx};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::kit::{Desk, line};
+use crate::desk::{Desk, line};
 
 const TRICKY: [&str; 7] = ["=1+1", "+1", "-1+2", "@SUM(A1)", "\t=1", "\r=1", "plain, \"text\""];
 
@@ -29,12 +29,16 @@ async fn no_cell_of_a_csv_or_workbook_begins_a_formula_and_both_agree() {
         format!("/api/jobs/{id}/export?format={format}&columns=line,status,response:/v,response")
     };
     let csv = desk.get(&desk.ann, &path("csv")).await;
-    assert_eq!((csv.status, &*csv.content_type), (200, "text/csv; charset=utf-8"));
+    assert_eq!((csv.status, csv.header("content-type")), (200, "text/csv; charset=utf-8"));
     let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(&csv.body[..]);
     let csv: Vec<Vec<String>> =
         reader.records().map(|row| row.unwrap().iter().map(str::to_owned).collect()).collect();
     let book = desk.send(&desk.ann, Method::POST, &path("xlsx"), &[], "").await;
-    assert!(book.content_type.ends_with("spreadsheetml.sheet"), "{}", book.content_type);
+    assert!(
+        book.header("content-type").ends_with("spreadsheetml.sheet"),
+        "{}",
+        book.header("content-type")
+    );
     let mut book = Xlsx::new(Cursor::new(book.body)).unwrap();
     let sheet = book.worksheets().remove(0).1;
     assert!(book.worksheet_formula("Sheet1").unwrap().is_empty());
@@ -61,7 +65,7 @@ async fn jsonl_has_what_came_and_only_what_was_asked_for() {
     let id = tricky(&desk).await;
     let path = format!("/api/jobs/{id}/export?");
     let all = desk.get(&desk.ann, &path).await;
-    assert_eq!((all.status, &*all.content_type), (200, "application/jsonl"));
+    assert_eq!((all.status, all.header("content-type")), (200, "application/jsonl"));
     let rows: Vec<Value> =
         all.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((rows.len(), &rows[0]["response"]["v"]), (10, &json!("=1+1")));

@@ -4,7 +4,7 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
-use crate::kit::{Desk, line};
+use crate::desk::{Desk, line};
 
 const ROUNDS: usize = 20;
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use crate::kit::{Desk, Setup, ids, line};
+use crate::desk::{Desk, Setup, ids, line};
 
 #[tokio::test]
 async fn items_have_what_a_grid_shows() {

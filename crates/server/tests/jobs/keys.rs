@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::kit::Desk;
+use crate::desk::Desk;
 
 #[tokio::test]
 async fn a_key_is_made_used_and_refused_at_once_when_it_is_revoked() {

@@ -4,11 +4,13 @@
 
 mod create;
 mod crowd;
+mod desk;
 mod events;
 mod export;
 mod gone;
 mod items;
 mod keys;
+#[path = "../kit/mod.rs"]
 mod kit;
 mod owners;
 mod steer;

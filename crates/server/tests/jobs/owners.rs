@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::kit::Desk;
+use crate::desk::Desk;
 
 fn owners(list: &Value) -> Vec<&str> {
     list["data"].as_array().unwrap().iter().map(|job| job["owner"].as_str().unwrap()).collect()
@@ -98,7 +98,7 @@ async fn jobs_are_listed_by_status_kind_and_time_page_by_page() {
     let first = desk.plain_job(&desk.ann, 1).await;
     for no in 2..=7 {
         let kind = if no % 2 == 0 { "?jobType=even" } else { "?jobType=odd" };
-        desk.job(&desk.ann, kind, crate::kit::line(no, json!({}))).await;
+        desk.job(&desk.ann, kind, crate::desk::line(no, json!({}))).await;
     }
     desk.finish(&desk.ann, &first).await;
     let count = async |query: &str| {
@@ -120,7 +120,7 @@ async fn jobs_are_listed_by_status_kind_and_time_page_by_page() {
 
 #[tokio::test]
 async fn the_list_of_what_is_pending_is_there_only_when_it_is_switched_on() {
-    let setup = crate::kit::Setup { pending_dashboard: false, ..Default::default() };
+    let setup = crate::desk::Setup { pending_dashboard: false, ..Default::default() };
     let desk = Desk::with(setup).await;
     desk.get(&desk.ann, "/api/pending").await.refused(404, "feature_off");
     let desk = Desk::new().await;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::kit::{Desk, Setup, line};
+use crate::desk::{Desk, Setup, line};
 
 #[tokio::test]
 async fn a_kickoff_drives_a_slice_and_leaves_the_rest() {

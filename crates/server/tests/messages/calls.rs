@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::kit::{Desk, Runs};
+use crate::desk::{Desk, Runs};
 
 #[tokio::test]
 async fn a_repeat_gets_the_first_answer_and_nothing_happens_twice() {
@@ -215,7 +215,7 @@ async fn without_a_set_up_callers_are_told_what_to_do() {
     assert!(told.contains("windrow serve"), "{told}");
     let message = json!({ "stream": "s", "kind": "k", "id": "1" });
     for path in ["/v1/messages", "/v1/inbox"] {
-        desk.post(&desk.ann, path, &message).await.refused(503, "messages_not_set_up");
+        desk.post_json(&desk.ann, path, &message).await.refused(503, "messages_not_set_up");
     }
     for path in ["/v1/calls", "/v1/messages", "/v1/dead-letters"] {
         assert_eq!(desk.get(&desk.ann, path).await.ok(200)["data"], json!([]), "{path}");

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::kit::Desk;
+use crate::desk::Desk;
 
 /// Reads an answer of server-sent events, one by one.
 struct Heard {
@@ -54,21 +54,24 @@ async fn events_are_appended_at_the_version_that_was_expected() {
     let desk = Desk::new().await;
     let path = "/v1/streams/orders%2F1/events";
     let first = json!({ "expected": 0, "events": events(&["placed", "paid"]) });
-    let appended = desk.post(&desk.ann, path, &first).await.ok(201);
+    let appended = desk.post_json(&desk.ann, path, &first).await.ok(201);
     assert_eq!(appended, json!({ "stream": "orders/1", "first": 1, "last": 2 }));
     // The same names at the same version are a repeat.
-    assert_eq!(desk.post(&desk.ann, path, &first).await.ok(201), appended);
+    assert_eq!(desk.post_json(&desk.ann, path, &first).await.ok(201), appended);
     let late = json!({ "expected": 0, "events": events(&["cancelled"]) });
-    let refused = desk.post(&desk.ann, path, &late).await;
+    let refused = desk.post_json(&desk.ann, path, &late).await;
     let told = refused.refused(400, "version_conflict");
     assert!(told.contains("at version 2") && told.contains("not at 0"), "{told}");
     assert_eq!(refused.header("windrow-expected-version"), "0");
     assert_eq!(refused.header("windrow-actual-version"), "2");
     let any =
         json!({ "expected": "any", "events": [{ "kind": "sent", "payload_base64": "AP8=" }] });
-    assert_eq!(desk.post(&desk.ann, path, &any).await.ok(201)["last"], 3);
+    assert_eq!(desk.post_json(&desk.ann, path, &any).await.ok(201)["last"], 3);
     let any = json!({ "events": [{ "kind": "seen" }] });
-    assert_eq!(desk.post(&desk.ann, "/v1/streams/orders/1/events", &any).await.ok(201)["last"], 4);
+    assert_eq!(
+        desk.post_json(&desk.ann, "/v1/streams/orders/1/events", &any).await.ok(201)["last"],
+        4
+    );
     let all = desk.get(&desk.ann, "/v1/streams/orders/1/events").await.ok(200);
     assert_eq!((versions(&all), &all["next_from"]), (vec![1, 2, 3, 4], &json!(5)));
     assert_eq!(all["data"][0]["payload"], json!({ "k": "placed" }));
@@ -87,7 +90,7 @@ async fn of_two_writers_one_wins_and_the_other_is_told() {
     let post = |kind: &str| json!({ "expected": 0, "events": events(&[kind]) });
     let (one, two) = (post("one"), post("two"));
     let (one, two) =
-        tokio::join!(desk.post(&desk.ann, path, &one), desk.post(&desk.ann, path, &two));
+        tokio::join!(desk.post_json(&desk.ann, path, &one), desk.post_json(&desk.ann, path, &two));
     let mut statuses = [one.status, two.status];
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 400]);
@@ -100,7 +103,7 @@ async fn who_follows_hears_of_every_event_once_and_goes_on_where_it_was() {
     let path = "/v1/streams/counter/a/events";
     let follow = format!("{path}?follow");
     let mut heard = Heard::new(&desk, &desk.ann, &follow, &[]).await;
-    desk.post(&desk.ann, path, &json!({ "events": events(&["one"]) })).await.ok(201);
+    desk.post_json(&desk.ann, path, &json!({ "events": events(&["one"]) })).await.ok(201);
     let (id, event) = heard.next().await.unwrap();
     assert_eq!((&*id, &event["version"], &event["kind"]), ("1", &json!(1), &json!("one")));
     // What a handler appends is heard of, too, and lines within a payload break nothing.
@@ -140,9 +143,9 @@ async fn the_feed_gives_everything_once() {
     let desk = Desk::new().await;
     for no in 0..50 {
         let path = format!("/v1/streams/s{}/events", no % 5);
-        desk.post(&desk.ann, &path, &json!({ "events": events(&["e"]) })).await.ok(201);
+        desk.post_json(&desk.ann, &path, &json!({ "events": events(&["e"]) })).await.ok(201);
     }
-    desk.post(&desk.bob, "/v1/streams/b/events", &json!({ "events": events(&["b"]) }))
+    desk.post_json(&desk.bob, "/v1/streams/b/events", &json!({ "events": events(&["b"]) }))
         .await
         .ok(201);
     let (mut seen, mut after) = (Vec::new(), String::new());
@@ -162,7 +165,7 @@ async fn the_feed_gives_everything_once() {
         assert!(of.iter().zip(1..=10_u64).all(|(event, version)| event["version"] == version));
     }
     // The last cursor leads on.
-    desk.post(&desk.ann, "/v1/streams/s9/events", &json!({ "events": events(&["e"]) }))
+    desk.post_json(&desk.ann, "/v1/streams/s9/events", &json!({ "events": events(&["e"]) }))
         .await
         .ok(201);
     let next = desk.get(&desk.ann, &format!("/v1/events?after={after}")).await.ok(200);

@@ -4,7 +4,9 @@
 
 mod calls;
 mod dead;
+mod desk;
 mod events;
+#[path = "../kit/mod.rs"]
 mod kit;
 mod owners;
 mod send;

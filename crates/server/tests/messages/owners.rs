@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::kit::Desk;
+use crate::desk::Desk;
 
 fn count(page: &Value) -> usize {
     page["data"].as_array().unwrap().len()
@@ -15,9 +15,9 @@ async fn another_owners_calls_messages_and_events_are_not_there() {
     desk.call("counter/a/add", "r-1", "{\"n\": 5}").await.ok(200);
     let message =
         json!({ "stream": "s", "kind": "k", "id": "m", "not_before": "2100-01-01T00:00:00Z" });
-    desk.post(&desk.ann, "/v1/messages", &message).await.ok(202);
+    desk.post_json(&desk.ann, "/v1/messages", &message).await.ok(202);
     let poison = json!({ "stream": "p", "kind": "poison", "id": "p" });
-    desk.post(&desk.ann, "/v1/inbox", &poison).await.ok(202);
+    desk.post_json(&desk.ann, "/v1/inbox", &poison).await.ok(202);
     let letters = desk.until(&desk.ann, "/v1/dead-letters", |page| count(page) == 1).await;
     let id = letters["data"][0]["id"].as_str().unwrap();
 
@@ -34,7 +34,7 @@ async fn another_owners_calls_messages_and_events_are_not_there() {
     assert_eq!(count(&events), 0);
     for act in ["replay", "discard"] {
         let path = format!("/v1/dead-letters/{id}/{act}");
-        desk.post(&desk.bob, &path, &json!({})).await.refused(404, "not_found");
+        desk.post_json(&desk.bob, &path, &json!({})).await.refused(404, "not_found");
     }
     // The same names are other things with another owner.
     let key = [("idempotency-key", "r-1")];

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::kit::Desk;
+use crate::desk::Desk;
 
 const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
 const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
@@ -101,7 +101,7 @@ async fn messages_that_are_wrong_are_refused() {
     ];
     for path in ["/v1/messages", "/v1/inbox"] {
         for (wrong, status) in &wrongs {
-            let answer = desk.post(&desk.ann, path, wrong).await;
+            let answer = desk.post_json(&desk.ann, path, wrong).await;
             let shown: String = wrong.to_string().chars().take(100).collect();
             assert_eq!(answer.status, *status, "{path} {shown}: {}", answer.text());
             assert!(answer.json()["error"]["code"].is_string());
@@ -137,11 +137,11 @@ async fn events_that_are_wrong_are_refused() {
         json!({ "events": [{ "kind": "k", "id": "" }] }),
         json!({}),
     ] {
-        let answer = desk.post(&desk.ann, path, &wrong).await;
+        let answer = desk.post_json(&desk.ann, path, &wrong).await;
         assert_eq!(answer.status, 400, "{wrong}: {}", answer.text());
     }
     let future = json!({ "expected": 7, "events": [good] });
-    let told = desk.post(&desk.ann, path, &future).await.refused(400, "version_conflict");
+    let told = desk.post_json(&desk.ann, path, &future).await.refused(400, "version_conflict");
     assert!(told.contains('7') && told.contains('0'), "{told}");
     for path in ["/v1/streams//events", "/v1/streams/%0A/events"] {
         desk.get(&desk.ann, path).await.refused(400, "invalid_value");

@@ -6,20 +6,18 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tempfile::TempDir;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use windrow_domain::{KeyId, Owner, Role, Target};
+use windrow_domain::{KeyId, Role};
 use windrow_engine::clock::Clock;
 use windrow_engine::execute::{Call, Executor, Tried};
-use windrow_engine::ingest;
 use windrow_engine::signal::Stop;
-use windrow_engine::storage::Storage;
-use windrow_server::secret::{Secret, Terms};
-use windrow_server::{App, Metrics, Options, Parts, Routes, Unserved};
+use windrow_server::{App, Metrics, Options, Parts};
 use windrow_store::around::{Around, Surrounded};
 use windrow_store::{Kind, Store};
-use windrow_store_sqlite::{Location, SqliteStore};
+
+use crate::kit::{self, All};
 
 /// Longest wait for anything, of the machine's time.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
@@ -65,15 +63,6 @@ impl Around for Gates {
     fn end(&self, (): (), _: &'static str, _: Option<Kind>) {}
 }
 
-/// Serves every model but one.
-struct All;
-
-impl Routes for All {
-    fn check(&self, target: &Target, _: &str) -> Result<(), Unserved> {
-        if target.as_str() == "unknown" { Err(Unserved::Target) } else { Ok(()) }
-    }
-}
-
 pub(crate) struct Bench {
     pub(crate) ann: String,
     pub(crate) bob: String,
@@ -87,15 +76,13 @@ pub(crate) struct Bench {
     pub(crate) http: reqwest::Client,
     pub(crate) stop: Stop,
     pub(crate) tasks: JoinSet<()>,
-    _folder: tempfile::TempDir,
+    _folder: TempDir,
 }
 
 impl Bench {
     pub(crate) async fn new(clock: Clock, options: Options) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let location = Location::File(folder.path().join("windrow.db"));
-        let store = windrow_store_sqlite::Options { location, ..Default::default() };
-        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(store).await.unwrap());
+        let (folder, store) = kit::database().await;
+        let store: Arc<dyn Store> = store;
         let gates =
             Gates { kept_back: Arc::default(), takes: Arc::default(), clock: clock.clone() };
         let answers = Arc::new(Semaphore::new(Semaphore::MAX_PERMITS));
@@ -108,25 +95,19 @@ impl Bench {
             }
         });
         let work = windrow_engine::Options { grace_ms: 200, ..Default::default() };
+        let surrounded = Arc::new(Surrounded::new(store.clone(), gates.clone()));
         let app = App::new(Parts {
-            store: Arc::new(Surrounded::new(store.clone(), gates.clone())),
-            storage: Storage::open(folder.path().join("outputs").to_str().unwrap()).unwrap(),
-            routes: Arc::new(All),
-            engine: None,
             executor: Some(executor),
             work,
-            ingest: ingest::Options::default(),
             options,
             clock: clock.clone(),
             metrics: Metrics::new(clock),
+            ..kit::parts(surrounded, folder.path(), All)
         });
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
         let (stop, mut tasks) = (Stop::new(), JoinSet::new());
-        let server_stop = stop.clone();
-        tasks.spawn(async move { app.serve(listener, None, server_stop).await.unwrap() });
-        let (_, ann) = key(&*store, "ann").await;
-        let (bob_id, bob) = key(&*store, "bob").await;
+        let url = kit::serve(app, &stop, &mut tasks).await;
+        let (_, ann) = kit::key(&*store, "ann", Role::Member).await;
+        let (bob_id, bob) = kit::key(&*store, "bob", Role::Member).await;
         let http = reqwest::Client::builder().timeout(LONG).build().unwrap();
         Self { ann, bob, bob_id, store, gates, answers, url, http, stop, tasks, _folder: folder }
     }
@@ -194,14 +175,6 @@ impl Bench {
 pub(crate) async fn read(response: reqwest::Response) -> Value {
     let body = response.bytes().await.unwrap();
     serde_json::from_slice(&body).unwrap_or_else(|_| panic!("no JSON: {body:?}"))
-}
-
-async fn key(store: &dyn Store, owner: &str) -> (KeyId, String) {
-    let (id, secret) = Secret::make().unwrap();
-    let (owner, name) = (Owner::new(owner).unwrap(), "test".to_owned());
-    let terms = Terms { owner, role: Role::Member, name, expires_at: None };
-    store.add_key(secret.to_new_key(id, terms)).await.unwrap();
-    (id, secret.reveal().to_owned())
 }
 
 pub(crate) fn line(no: u64, model: &str) -> String {

@@ -1,37 +1,38 @@
-//! A server on a free port over a database of its own, keys for three people, and an executor that
-//! does what each line says.
+//! A server with an executor that does what each line says.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tempfile::TempDir;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use windrow_domain::attempt::{Class, Failure};
-use windrow_domain::{Owner, Role, Target};
-use windrow_engine::clock::Clock;
 use windrow_engine::execute::{Call, Executor, Tried};
 use windrow_engine::signal::Stop;
-use windrow_engine::storage::Storage;
-use windrow_engine::{Engine, Handle, ingest};
-use windrow_server::secret::{Secret, Terms};
-use windrow_server::{App, Metrics, Options, Parts, Routes, Unserved};
+use windrow_engine::{Engine, Handle};
+use windrow_server::{App, Options, Parts};
 use windrow_store::Store;
-use windrow_store_sqlite::{Location, SqliteStore};
+
+use crate::kit::{self, All, Callers};
 
 pub(crate) struct Desk {
-    pub(crate) ann: String,
-    pub(crate) bob: String,
-    pub(crate) admin: String,
+    callers: Callers,
     /// How many lines may still be answered.
     pub(crate) gate: Arc<Semaphore>,
-    url: String,
-    http: reqwest::Client,
     stop: Stop,
     engine: Option<Handle>,
     tasks: JoinSet<()>,
-    _folder: tempfile::TempDir,
+    _folder: TempDir,
+}
+
+impl Deref for Desk {
+    type Target = Callers;
+
+    fn deref(&self) -> &Callers {
+        &self.callers
+    }
 }
 
 /// What differs from a server that only works when it is told to.
@@ -49,46 +50,6 @@ impl Default for Setup {
     fn default() -> Self {
         let answers = Semaphore::MAX_PERMITS;
         Self { answers, works: false, has_executor: true, pending_dashboard: true }
-    }
-}
-
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) body: Vec<u8>,
-    pub(crate) content_type: String,
-}
-
-impl Answer {
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.text()))
-    }
-
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.body).into_owned()
-    }
-
-    /// The JSON of an answer with this status.
-    #[track_caller]
-    pub(crate) fn ok(&self, status: u16) -> Value {
-        assert_eq!(self.status, status, "{}", self.text());
-        self.json()
-    }
-
-    /// Checks the one shape of refusals.
-    #[track_caller]
-    pub(crate) fn refused(&self, status: u16, code: &str) {
-        let error = self.ok(status)["error"].clone();
-        assert_eq!(error["code"], code, "{error}");
-        assert!(error["message"].is_string() && error["type"].is_string(), "{error}");
-    }
-}
-
-/// Serves every model but one.
-struct All;
-
-impl Routes for All {
-    fn check(&self, target: &Target, _: &str) -> Result<(), Unserved> {
-        if target.as_str() == "unknown" { Err(Unserved::Target) } else { Ok(()) }
     }
 }
 
@@ -118,102 +79,31 @@ impl Desk {
     }
 
     pub(crate) async fn with(setup: Setup) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let location = Location::File(folder.path().join("windrow.db"));
-        let options = windrow_store_sqlite::Options { location, ..Default::default() };
-        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options).await.unwrap());
-        let storage = Storage::open(folder.path().join("outputs").to_str().unwrap()).unwrap();
+        let (folder, store) = kit::database().await;
+        let store: Arc<dyn Store> = store;
+        let parts = kit::parts(store.clone(), folder.path(), All);
         let gate = Arc::new(Semaphore::new(setup.answers));
         let gated = gate.clone();
         let executor: Arc<dyn Executor> = Arc::new(move |call| execute(gated.clone(), call));
         let (stop, mut tasks) = (Stop::new(), JoinSet::new());
         let engine = setup.works.then(|| {
             let builder = Engine::builder(store.clone()).executor(executor.clone());
-            builder.storage(storage.clone()).options(work()).stop(stop.clone()).build()
+            builder.storage(parts.storage.clone()).options(work()).stop(stop.clone()).build()
         });
         let handle = engine.as_ref().map(Engine::handle);
         if let Some(engine) = engine {
             tasks.spawn(async move { engine.run().await.map(drop).unwrap() });
         }
         let app = App::new(Parts {
-            store: store.clone(),
-            storage,
-            routes: Arc::new(All),
             engine: handle.clone(),
             executor: setup.has_executor.then_some(executor),
             work: work(),
-            ingest: ingest::Options::default(),
             options: Options { pending_dashboard: setup.pending_dashboard, ..Options::default() },
-            clock: Clock::machine(),
-            metrics: Metrics::new(Clock::machine()),
+            ..parts
         });
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let server_stop = stop.clone();
-        tasks.spawn(async move { app.serve(listener, None, server_stop).await.unwrap() });
-        Self {
-            ann: key(&*store, "ann", Role::Member).await,
-            bob: key(&*store, "bob", Role::Member).await,
-            admin: key(&*store, "root", Role::Admin).await,
-            gate,
-            url,
-            http: reqwest::Client::new(),
-            stop,
-            engine: handle,
-            tasks,
-            _folder: folder,
-        }
-    }
-
-    /// Where it listens.
-    pub(crate) fn address(&self) -> &str {
-        self.url.trim_start_matches("http://")
-    }
-
-    pub(crate) async fn send(
-        &self,
-        key: &str,
-        method: Method,
-        path: &str,
-        headers: &[(&str, &str)],
-        body: impl Into<reqwest::Body>,
-    ) -> Answer {
-        let response = self.ask(key, method, path, headers, body).await;
-        let content_type = response.headers().get("content-type");
-        let content_type = content_type.map(|value| value.to_str().unwrap().to_owned());
-        Answer {
-            status: response.status().as_u16(),
-            content_type: content_type.unwrap_or_default(),
-            body: response.bytes().await.unwrap().to_vec(),
-        }
-    }
-
-    pub(crate) async fn ask(
-        &self,
-        key: &str,
-        method: Method,
-        path: &str,
-        headers: &[(&str, &str)],
-        body: impl Into<reqwest::Body>,
-    ) -> reqwest::Response {
-        let request = self.http.request(method, format!("{}{path}", self.url)).body(body);
-        let request = request.header("authorization", format!("Bearer {key}"));
-        let request =
-            headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
-        request.send().await.unwrap()
-    }
-
-    pub(crate) async fn get(&self, key: &str, path: &str) -> Answer {
-        self.send(key, Method::GET, path, &[], "").await
-    }
-
-    pub(crate) async fn post(&self, key: &str, path: &str) -> Answer {
-        self.send(key, Method::POST, path, &[], "").await
-    }
-
-    pub(crate) async fn post_json(&self, key: &str, path: &str, body: &Value) -> Answer {
-        let json = [("content-type", "application/json")];
-        self.send(key, Method::POST, path, &json, body.to_string()).await
+        let url = kit::serve(app, &stop, &mut tasks).await;
+        let callers = Callers::new(&*store, url).await;
+        Self { callers, gate, stop, engine: handle, tasks, _folder: folder }
     }
 
     /// Makes a job of these lines.
@@ -276,14 +166,6 @@ fn work() -> windrow_engine::Options {
     let mut options = windrow_engine::Options { grace_ms: 200, ..Default::default() };
     (options.retry.backoff_ms_min, options.retry.backoff_ms_max) = (1, 10);
     options
-}
-
-async fn key(store: &dyn Store, owner: &str, role: Role) -> String {
-    let (id, secret) = Secret::make().unwrap();
-    let (owner, name) = (Owner::new(owner).unwrap(), "test".to_owned());
-    let terms = Terms { owner, role, name, expires_at: None };
-    store.add_key(secret.to_new_key(id, terms)).await.unwrap();
-    secret.reveal().to_owned()
 }
 
 /// A request, with more in its body.

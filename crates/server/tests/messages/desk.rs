@@ -1,6 +1,6 @@
-//! A server on a free port over a database of its own, a runner with a small object and a consumer,
-//! and keys for three people.
+//! A server with a runner that has a small object and a consumer.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -8,22 +8,19 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use reqwest::Method;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tempfile::TempDir;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use windrow_domain::{Owner, Role, Target};
 use windrow_engine::clock::Clock;
 use windrow_engine::deliver::Patterns;
-use windrow_engine::ingest;
 use windrow_engine::messages::{
     self, Client, Consumer, Context, Effects, HandlerError, Object, Runner,
 };
 use windrow_engine::signal::Stop;
-use windrow_engine::storage::Storage;
-use windrow_server::secret::{Secret, Terms};
-use windrow_server::{App, Messages, Metrics, Options, Parts, Routes, Unserved};
+use windrow_server::{App, Messages, Options, Parts};
 use windrow_store::{Plane, Store};
-use windrow_store_sqlite::{Location, SqliteStore};
+
+use crate::kit::{self, Answer, Callers, Nobody};
 
 /// What handlers share with the test.
 #[derive(Default)]
@@ -94,14 +91,6 @@ impl Consumer for Taster {
     }
 }
 
-struct Nobody;
-
-impl Routes for Nobody {
-    fn check(&self, _: &Target, _: &str) -> Result<(), Unserved> {
-        Err(Unserved::Target)
-    }
-}
-
 /// What runs messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Runs {
@@ -114,53 +103,21 @@ pub(crate) enum Runs {
 }
 
 pub(crate) struct Desk {
-    pub(crate) ann: String,
-    pub(crate) bob: String,
-    pub(crate) admin: String,
+    callers: Callers,
     /// How many slow calls may end.
     pub(crate) gate: Arc<Semaphore>,
     pub(crate) hands: Arc<Hands>,
-    pub(crate) url: String,
-    http: reqwest::Client,
     stop: Stop,
     runner: Option<Runner>,
     tasks: JoinSet<()>,
-    _folder: tempfile::TempDir,
+    _folder: TempDir,
 }
 
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) headers: reqwest::header::HeaderMap,
-    pub(crate) body: Vec<u8>,
-}
+impl Deref for Desk {
+    type Target = Callers;
 
-impl Answer {
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.text()))
-    }
-
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.body).into_owned()
-    }
-
-    pub(crate) fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
-    }
-
-    /// The JSON of an answer with this status.
-    #[track_caller]
-    pub(crate) fn ok(&self, status: u16) -> Value {
-        assert_eq!(self.status, status, "{}", self.text());
-        self.json()
-    }
-
-    /// Checks the one shape of refusals, and gives the sentence.
-    #[track_caller]
-    pub(crate) fn refused(&self, status: u16, code: &str) -> String {
-        let error = self.ok(status)["error"].clone();
-        assert_eq!(error["code"], code, "{error}");
-        assert!(error["type"].is_string(), "{error}");
-        error["message"].as_str().unwrap().to_owned()
+    fn deref(&self) -> &Callers {
+        &self.callers
     }
 }
 
@@ -170,10 +127,7 @@ impl Desk {
     }
 
     pub(crate) async fn with(runs: Runs) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let location = Location::File(folder.path().join("windrow.db"));
-        let options = windrow_store_sqlite::Options { location, ..Default::default() };
-        let sqlite = Arc::new(SqliteStore::open(options).await.unwrap());
+        let (folder, sqlite) = kit::database().await;
         let (store, plane): (Arc<dyn Store>, Arc<dyn Plane>) = (sqlite.clone(), sqlite);
         let (hands, gate) = (Arc::<Hands>::default(), Arc::new(Semaphore::new(0)));
         let runner = match runs {
@@ -181,16 +135,8 @@ impl Desk {
             Runs::Never | Runs::Off => None,
         };
         let parts = Parts {
-            store: store.clone(),
-            storage: Storage::open(folder.path().join("outputs").to_str().unwrap()).unwrap(),
-            routes: Arc::new(Nobody),
-            engine: None,
-            executor: None,
-            work: windrow_engine::Options::default(),
-            ingest: ingest::Options::default(),
             options: Options { key_ms_max: 100, ..Options::default() },
-            clock: Clock::machine(),
-            metrics: Metrics::new(Clock::machine()),
+            ..kit::parts(store.clone(), folder.path(), Nobody)
         };
         let messages = match &runner {
             Some(runner) => Messages::new(runner.client()).watched(runner.watch()),
@@ -200,64 +146,10 @@ impl Desk {
             Runs::Here | Runs::Never => App::with_messages(parts, messages),
             Runs::Off => App::new(parts),
         };
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
         let (stop, mut tasks) = (Stop::new(), JoinSet::new());
-        let server_stop = stop.clone();
-        tasks.spawn(async move { app.serve(listener, None, server_stop).await.unwrap() });
-        Self {
-            ann: key(&*store, "ann", Role::Member).await,
-            bob: key(&*store, "bob", Role::Member).await,
-            admin: key(&*store, "root", Role::Admin).await,
-            gate,
-            hands,
-            url,
-            http: reqwest::Client::new(),
-            stop,
-            runner,
-            tasks,
-            _folder: folder,
-        }
-    }
-
-    pub(crate) async fn ask(
-        &self,
-        key: &str,
-        method: Method,
-        path: &str,
-        headers: &[(&str, &str)],
-        body: impl Into<reqwest::Body>,
-    ) -> reqwest::Response {
-        let request = self.http.request(method, format!("{}{path}", self.url)).body(body);
-        let request = request.header("authorization", format!("Bearer {key}"));
-        let request =
-            headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
-        request.send().await.unwrap()
-    }
-
-    pub(crate) async fn send(
-        &self,
-        key: &str,
-        method: Method,
-        path: &str,
-        headers: &[(&str, &str)],
-        body: impl Into<reqwest::Body>,
-    ) -> Answer {
-        let response = self.ask(key, method, path, headers, body).await;
-        Answer {
-            status: response.status().as_u16(),
-            headers: response.headers().clone(),
-            body: response.bytes().await.unwrap().to_vec(),
-        }
-    }
-
-    pub(crate) async fn get(&self, key: &str, path: &str) -> Answer {
-        self.send(key, Method::GET, path, &[], "").await
-    }
-
-    pub(crate) async fn post(&self, key: &str, path: &str, body: &Value) -> Answer {
-        let json = [("content-type", "application/json")];
-        self.send(key, Method::POST, path, &json, body.to_string()).await
+        let url = kit::serve(app, &stop, &mut tasks).await;
+        let callers = Callers::new(&*store, url).await;
+        Self { callers, gate, hands, stop, runner, tasks, _folder: folder }
     }
 
     /// Asks an object of ann's, under this name.
@@ -309,12 +201,4 @@ async fn runner(plane: Arc<dyn Plane>, hands: &Arc<Hands>, gate: &Arc<Semaphore>
         .start()
         .await
         .unwrap()
-}
-
-async fn key(store: &dyn Store, owner: &str, role: Role) -> String {
-    let (id, secret) = Secret::make().unwrap();
-    let (owner, name) = (Owner::new(owner).unwrap(), "test".to_owned());
-    let terms = Terms { owner, role, name, expires_at: None };
-    store.add_key(secret.to_new_key(id, terms)).await.unwrap();
-    secret.reveal().to_owned()
 }
