@@ -42,30 +42,57 @@ pub struct Share {
     pub unowned: u16,
 }
 
-/// The share of `me` among `live`: every partition goes to the instance with the highest weight for it
-/// that is not full. Nobody has more than its even share, rounded up, nor more than `own_max`. When an
-/// instance comes or goes, mostly its own partitions move.
-pub fn share(count: u16, live: &[InstanceId], me: InstanceId, own_max: u16) -> Share {
-    let mut live: Vec<InstanceId> = live.to_vec();
+/// An instance that owns partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Sharer {
+    /// Its identity.
+    pub instance: InstanceId,
+    /// How many partitions it owns at most.
+    pub own_max: u16,
+}
+
+/// The share of `me` among `live`. Pairs of an instance and a partition have weights; the heaviest pair
+/// whose instance is not full and whose partition is free comes together first. Nobody has more than it
+/// may have, and of those who may have more, nobody has two more than another. When an instance comes
+/// or goes, mostly its own partitions move: the others give and get what weighs least.
+pub fn share(count: u16, live: &[Sharer], me: InstanceId) -> Share {
+    let mut live = live.to_vec();
     live.sort_unstable();
-    live.dedup();
-    let even = usize::from(count).div_ceil(live.len().max(1));
-    let most = even.min(usize::from(own_max));
-    let mut full = vec![0_usize; live.len()];
-    let mut share = Share::default();
-    for no in 0..count {
-        let open = (0..live.len()).filter(|&at| full[at] < most);
-        match open.max_by_key(|&at| (weight(live[at], no), live[at])) {
-            Some(at) => {
-                full[at] += 1;
-                if live[at] == me {
-                    share.mine.push(no);
-                }
-            }
-            None => share.unowned += 1,
+    live.dedup_by_key(|sharer| sharer.instance);
+    let pair = |at: usize, no| (weight(live[at].instance, no), at, no);
+    let pairs = (0..live.len()).flat_map(|at| (0..count).map(move |no| pair(at, no)));
+    let mut pairs: Vec<(u64, usize, PartitionNo)> = pairs.collect();
+    pairs.sort_unstable_by(|one, other| other.cmp(one));
+    let (level, mut more) = level(count, &live);
+    let (mut owned, mut is_taken) = (vec![0_u16; live.len()], vec![false; usize::from(count)]);
+    let mut share = Share { mine: Vec::new(), unowned: count };
+    for (_, at, no) in pairs {
+        let most = if more > 0 { level.saturating_add(1) } else { level };
+        if is_taken[usize::from(no)] || owned[at] >= live[at].own_max.min(most) {
+            continue;
+        }
+        is_taken[usize::from(no)] = true;
+        share.unowned -= 1;
+        owned[at] += 1;
+        if owned[at] > level {
+            more -= 1;
+        }
+        if live[at].instance == me {
+            share.mine.push(no);
         }
     }
+    share.mine.sort_unstable();
     share
+}
+
+/// How many partitions each has that may have so many, and how many are left for those who may have
+/// one more.
+fn level(count: u16, live: &[Sharer]) -> (u16, u32) {
+    let filled = |level: u16| live.iter().map(|one| u32::from(one.own_max.min(level))).sum::<u32>();
+    let highest = live.iter().map(|one| one.own_max).max().unwrap_or(0);
+    let fits = (1..=highest).take_while(|&level| filled(level) <= u32::from(count));
+    let level = fits.last().unwrap_or(0);
+    (level, u32::from(count) - filled(level))
 }
 
 /// How much an instance is drawn to a partition (splitmix64 over both).
@@ -79,7 +106,7 @@ fn weight(instance: InstanceId, no: PartitionNo) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use proptest::prelude::*;
     use uuid::Uuid;
@@ -103,31 +130,81 @@ mod tests {
         );
     }
 
+    /// As many instances as there are bounds.
+    fn sharers(bounds: &[u16]) -> Vec<Sharer> {
+        let sharer = |(instance, &own_max)| Sharer { instance, own_max };
+        instances(bounds.len()).into_iter().zip(bounds).map(sharer).collect()
+    }
+
+    fn shares(count: u16, live: &[Sharer]) -> Vec<Share> {
+        live.iter().map(|sharer| share(count, live, sharer.instance)).collect()
+    }
+
+    /// How many change hands, those included that had no owner or have none.
+    fn moved(before: &[Share], after: &[Share]) -> usize {
+        let owners = |shares: &[Share]| -> BTreeMap<PartitionNo, usize> {
+            let of = |(at, share): (usize, &Share)| {
+                share.mine.iter().map(move |&no| (no, at)).collect::<Vec<_>>()
+            };
+            shares.iter().enumerate().flat_map(of).collect()
+        };
+        let (before, after) = (owners(before), owners(after));
+        let all: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+        all.into_iter().filter(|no| before.get(no) != after.get(no)).count()
+    }
+
     #[test]
     fn few_partitions_move_when_an_instance_joins() {
-        let (three, four) = (instances(3), instances(4));
-        let kept: usize = three
-            .iter()
-            .map(|&me| {
-                let before: BTreeSet<_> = share(256, &three, me, 4096).mine.into_iter().collect();
-                share(256, &four, me, 4096).mine.iter().filter(|no| before.contains(no)).count()
-            })
-            .sum();
-        assert!(kept >= 150, "64 must move to the new one, {} did", 256 - kept);
+        let (three, four) = (sharers(&[4096; 3]), sharers(&[4096; 4]));
+        let moved = moved(&shares(256, &three), &shares(256, &four));
+        assert!(moved <= 85, "64 must move to the new one, {moved} did");
+    }
+
+    #[test]
+    fn what_one_may_not_own_is_owned_by_those_who_may() {
+        let owned = |count, bounds: &[u16]| {
+            let shares = shares(count, &sharers(bounds));
+            (shares.iter().map(|one| one.mine.len()).collect::<Vec<_>>(), shares[0].unowned)
+        };
+        assert_eq!(owned(8, &[1, 4096]), (vec![1, 7], 0));
+        assert_eq!(owned(9, &[1, 4096, 4096]), (vec![1, 4, 4], 0));
+        assert_eq!(owned(8, &[2, 3]), (vec![2, 3], 3));
+        assert_eq!(owned(2, &[0, 1]), (vec![0, 1], 1));
+        assert_eq!(share(8, &[], instances(1)[0]), Share { mine: Vec::new(), unowned: 8 });
     }
 
     proptest! {
         #[test]
-        fn shares_are_disjoint_even_and_whole(count in 1_u16..600, live in 1_usize..12, own_max in 1_u16..600) {
-            let live = instances(live);
-            let shares: Vec<_> = live.iter().map(|&me| share(count, &live, me, own_max)).collect();
+        fn shares_are_disjoint_even_and_whole(
+            count in 1_u16..600,
+            bounds in prop::collection::vec(prop_oneof![1_u16..600, 1_u16..30], 1..12),
+        ) {
+            let live = sharers(&bounds);
+            let shares = shares(count, &live);
             let owned: Vec<_> = shares.iter().flat_map(|share| share.mine.clone()).collect();
             let once: BTreeSet<_> = owned.iter().copied().collect();
             prop_assert_eq!(once.len(), owned.len());
-            prop_assert_eq!(owned.len() + usize::from(shares[0].unowned), usize::from(count));
-            let most = usize::from(count).div_ceil(live.len()).min(usize::from(own_max));
-            prop_assert!(shares.iter().all(|share| share.mine.len() <= most));
-            prop_assert!(usize::from(own_max) * live.len() < usize::from(count) || shares[0].unowned == 0);
+            let all: usize = bounds.iter().map(|&bound| usize::from(bound)).sum();
+            prop_assert_eq!(owned.len(), usize::from(count).min(all));
+            for share in &shares {
+                prop_assert_eq!(owned.len() + usize::from(share.unowned), usize::from(count));
+            }
+            let sizes = || shares.iter().map(|share| share.mine.len());
+            let most = sizes().max().unwrap_or(0);
+            for (size, &bound) in sizes().zip(&bounds) {
+                prop_assert!(size <= usize::from(bound));
+                prop_assert!(size + 1 >= most || size == usize::from(bound), "{size} beside {most}");
+            }
+        }
+
+        #[test]
+        fn few_partitions_move_whatever_the_bounds(
+            bounds in prop::collection::vec(prop_oneof![1_u16..300, 1_u16..30], 2..9),
+        ) {
+            let all = sharers(&bounds);
+            let (after, before) = (shares(256, &all), shares(256, &all[..all.len() - 1]));
+            let (new, moved) = (after[all.len() - 1].mine.len(), moved(&before, &after));
+            prop_assert!(moved <= 2 * new + 2 * all.len(), "{moved} moved for {new}");
         }
     }
 }

@@ -25,8 +25,9 @@ const HISTORY: &str = "windrow_schema_history";
 /// The advisory lock that orders those who migrate: "windrow" in ASCII.
 const LOCK: i64 = 0x77_69_6e_64_72_6f_77;
 
-/// How long one who migrates waits for another.
-const WAIT: &str = "SET lock_timeout = '60s'";
+/// How long one who migrates waits for another; what it does may take as long as it takes.
+const WAIT: &str = "SET lock_timeout = '60s'; SET statement_timeout = 0; \
+                    SET idle_in_transaction_session_timeout = 0";
 
 macro_rules! functions {
     ($($name:literal),* $(,)?) => { &[$(include_str!(concat!("../sql/", $name, ".sql"))),*] };
@@ -66,6 +67,7 @@ const FUNCTIONS: &[&str] = functions![
     "partition/stream_hash",
     "partition/partition_of",
     "partition/set_up",
+    "partition/serving",
     "partition/take_partitions",
     "partition/release_partitions",
     "partition/fence",
@@ -108,7 +110,6 @@ pub(crate) fn functions_schema() -> &'static str {
     &NAME
 }
 
-pub(crate) async fn run(db: &Db) -> Result<()> {
 const VERB: &str = "migrate";
 
 /// Why a role cannot use the database yet: the cause of an error of `migrate`.
@@ -131,7 +132,7 @@ impl std::error::Error for NoRight {
 }
 
     let driver = |cause| from_driver(VERB, "database", cause);
-    client.batch_execute(WAIT).await.map_err(driver)?;
+pub(crate) async fn run(db: &Db) -> Result<()> {
     let mut runner = embedded::migrations::runner();
     let client = db.client(VERB, &"database").await?;
     let looked = db.in_time(VERB, &"database", look(&client, &runner)).await?;
@@ -144,6 +145,7 @@ impl std::error::Error for NoRight {
     // Taken out of the pool: its end gives the lock back, whatever happens in between.
     let mut client = Object::take(client);
     client.execute(include_str!("../sql/migrate/lock.sql"), &[&LOCK]).await.map_err(driver)?;
+    client.batch_execute(WAIT).await.map_err(driver)?;
     let history = find_history(&client).await.map_err(driver)?;
     runner.set_migration_table_name(history.as_deref().unwrap_or(HISTORY));
     let tables = runner.run_async(&mut *client).await;
@@ -215,12 +217,11 @@ async fn install_functions(client: &Client) -> Result<(), tokio_postgres::Error>
     if find_functions(client).await?.is_some() {
         return Ok(());
     }
-    let texts: String = FUNCTIONS.iter().map(|text| with_functions(text)).collect();
     let schema = functions_schema();
     client.batch_execute(&format!("BEGIN; CREATE SCHEMA {schema}; {texts} COMMIT")).await
+    let texts: String = FUNCTIONS.iter().map(|text| with_functions(text)).collect();
 }
 
-/// A migration that failed: the database's own word if it has one, else the schema is not ours.
 /// The same error; when the role has no right, with what is to be done.
 fn with_right(error: Error) -> Error {
     let first = std::error::Error::source(&error);
@@ -236,6 +237,7 @@ fn with_right(error: Error) -> Error {
 }
 
 fn from_runner(cause: refinery::Error) -> Error {
+/// A migration that failed: the database's own word if it has one, else the schema is not ours.
     let driver = std::error::Error::source(&cause)
         .and_then(|source| source.downcast_ref::<tokio_postgres::Error>());
     let kind = match driver {

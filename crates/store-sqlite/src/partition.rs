@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use rusqlite::{Row, params};
 use windrow_domain::{InstanceId, PartitionNo};
-use windrow_store::partition::{Fence, Partition, Partitions, Setup, Taken};
+use windrow_store::partition::{Fence, Partition, Partitions, Serving, Setup, Taken};
 use windrow_store::{Kind, Result};
 
 use crate::tx::{Tx, sql};
@@ -64,8 +64,6 @@ fn owned(instance: InstanceId, fence: &Fence) -> (PartitionNo, i64, [u8; 16]) {
 }
 
 fn set_up(tx: &Tx<'_>, mut setup: Setup) -> Result<Setup> {
-    setup.object_types.sort_unstable();
-    setup.object_types.dedup();
     let fixed = find_setup(tx)?;
     if let Some(fixed) = &fixed {
         let same = fixed.service == setup.service && fixed.partitions == setup.partitions;
@@ -77,6 +75,12 @@ fn set_up(tx: &Tx<'_>, mut setup: Setup) -> Result<Setup> {
             return Err(tx.error(Kind::Conflict).because(because));
         }
     }
+    for serving in serving(tx, &setup.service)? {
+        setup.object_types.extend(serving.object_types);
+        setup.lifecycle |= serving.lifecycle;
+    }
+    setup.object_types.sort_unstable();
+    setup.object_types.dedup();
     let types = serde_json::to_string(&setup.object_types).expect("names are text");
     let new = params![setup.service, setup.partitions, types, setup.lifecycle];
     if fixed.as_ref() != Some(&setup) {
@@ -86,6 +90,12 @@ fn set_up(tx: &Tx<'_>, mut setup: Setup) -> Result<Setup> {
         tx.run(sql!("partition/add_partitions"), [setup.partitions])?;
     }
     Ok(setup)
+}
+
+/// What the live members of the service serve.
+fn serving(tx: &Tx<'_>, service: &str) -> Result<Vec<Serving>> {
+    let said = tx.all(sql!("partition/serving"), [service], |row| row.get::<_, String>(0))?;
+    Ok(said.iter().filter_map(|metadata| Serving::of(metadata)).collect())
 }
 
 /// What was fixed, if anything was.

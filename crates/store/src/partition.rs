@@ -2,12 +2,12 @@
 //!
 //! Holds throughout: a partition changes hands only when it is free, when its owner gave it back, or
 //! when its owner is tombstoned; every take raises its epoch, and epochs never go down; what an owner
-//! commits under an old epoch is refused whole.
+//! commits under an old epoch is refused whole; what a live member serves stays set up.
 //! Absent on purpose: who should own what, which is computed by `domain::partition::share`.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use windrow_domain::partition::PARTITIONS_MAX;
 use windrow_domain::{InstanceId, PartitionNo};
 
@@ -18,10 +18,11 @@ pub const SERVICE_BYTES_MAX: usize = 200;
 /// Most object types of a service.
 pub const OBJECT_TYPES_MAX: usize = 1000;
 
-/// How this database's messages are run. Fixed by whoever comes first.
+/// How this database's messages are run. Service and partitions are fixed by whoever comes first; the
+/// rest is what all of those who live serve together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Setup {
-    /// The service whose instances run them; all of them have the same handlers.
+    /// The service whose instances run them.
     pub service: String,
     /// How many partitions there are.
     pub partitions: u16,
@@ -38,6 +39,44 @@ impl Setup {
         error::within(verb, "service", self.service.len() as u64, SERVICE_BYTES_MAX as u64)?;
         let types = self.object_types.len().max(1) as u64;
         error::within(verb, "object types", types, OBJECT_TYPES_MAX as u64)
+    }
+}
+
+/// What an instance that runs messages says of itself, in its member's metadata. While it lives, nobody's
+/// set-up takes away what it serves, and others know how much it owns at most.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Serving {
+    /// The object types that it has handlers of.
+    #[serde(default)]
+    pub object_types: Vec<String>,
+    /// Whether it has a use for what happens to batches.
+    #[serde(default)]
+    pub lifecycle: bool,
+    /// How many partitions it owns at most.
+    #[serde(default = "unbounded")]
+    pub own_max: u16,
+}
+
+fn unbounded() -> u16 {
+    PARTITIONS_MAX
+}
+
+/// What members say of their part in a service.
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "role", rename_all = "snake_case")]
+enum Part {
+    Messages(Serving),
+}
+
+impl Serving {
+    /// As a member's metadata.
+    pub fn to_metadata(&self) -> String {
+        serde_json::to_string(&Part::Messages(self.clone())).expect("names and numbers are JSON")
+    }
+
+    /// What a member's metadata say; none for one that does not run messages.
+    pub fn of(metadata: &str) -> Option<Self> {
+        serde_json::from_str(metadata).ok().map(|Part::Messages(serving)| serving)
     }
 }
 
@@ -81,8 +120,11 @@ pub struct Taken {
 #[async_trait]
 pub trait Partitions {
     /// Fixes the service and the number of partitions, or checks them: `Conflict` when others are
-    /// fixed, and the cause names both. Object types and `lifecycle` are replaced. A repeat has no
-    /// effect. Gives what is fixed now.
+    /// fixed, and the cause names both. Object types and `lifecycle` become what this one has together
+    /// with what the live members of the service serve ([`Serving`]), so that one who starts with less
+    /// takes nothing from the others; what nobody serves any more is gone. Whoever joins registers
+    /// first and sets up then: so it stays set up as long as it lives. A repeat has no effect. Gives
+    /// what is set up now.
     async fn set_up(&self, setup: Setup) -> Result<Setup>;
 
     /// What was fixed; none before the first [`Partitions::set_up`].
@@ -108,4 +150,21 @@ pub trait Partitions {
     /// Says that the due heads of these partitions were gone through one by one, so that nobody need do
     /// it again. `LeaseLost` when one is no longer the instance's own.
     async fn clear_suspects(&self, instance: InstanceId, fences: &[Fence]) -> Result<()>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_tell_who_runs_messages() {
+        let serving = Serving { object_types: vec!["a".into()], lifecycle: true, own_max: 7 };
+        assert_eq!(Serving::of(&serving.to_metadata()), Some(serving));
+        let little =
+            Serving { object_types: Vec::new(), lifecycle: false, own_max: PARTITIONS_MAX };
+        assert_eq!(Serving::of(r#"{"role":"messages"}"#), Some(little));
+        for other in ["", "{}", "[1]", r#"{"role":"x"}"#, r#"{"role":"messages","own_max":-1}"#] {
+            assert_eq!(Serving::of(other), None, "{other}");
+        }
+    }
 }

@@ -107,6 +107,20 @@ impl Health {
                 types.join(", ")
             ));
         }
+        let lifecycle = !config.tables.publish.is_empty();
+        if setup.lifecycle != lifecycle {
+            let what = match lifecycle {
+                true => {
+                    "this configuration has publishers, and nobody who runs them had any when the \
+                     last of them started: what happens to batches does not go out"
+                }
+                false => {
+                    "what happens to batches goes out as messages, and this configuration has no \
+                     publisher for them"
+                }
+            };
+            self.look.push(what.to_owned());
+        }
     }
 
     async fn partitions(&mut self, store: &dyn Store, setup: &Setup) -> anyhow::Result<()> {

@@ -197,6 +197,11 @@ async fn the_inbox_is_handled_and_whoever_takes_part_is_listed() {
     let said = desk.windrow(&["work", "--set", "messages.partitions=9"]).await;
     assert_eq!(said.code, 9, "{said:?}");
     assert!(said.err.contains("are run otherwise than by"), "{said:?}");
+    let other = "[messages]\npartitions = 8\n[objects.cart]\nurl = \"http://127.0.0.1:1/\"\n";
+    desk.write("windrow.toml", other);
+    let said = desk.windrow(&["doctor"]).await;
+    assert!(said.out.contains("[wallet], and this configuration [cart]"), "{said:?}");
+    assert!(said.out.contains("this configuration has no publisher for them"), "{said:?}");
 }
 
 #[tokio::test]

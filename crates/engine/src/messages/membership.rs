@@ -1,19 +1,20 @@
-//! Membership: this instance says that it is alive, takes its share of the partitions, and gives back
-//! what is others' share.
+//! Membership: this instance says that it is alive and what it serves, takes its share of the
+//! partitions, and gives back what is others' share.
 //!
 //! Holds throughout: a partition is given back only when nothing runs in it; an id that was tombstoned
 //! is never used again, and under a new one nothing is held; of those that fell silent only members of
-//! this service that run messages are tombstoned, since others have a patience of their own.
+//! this service that run messages are tombstoned, since others have a patience of their own; what this
+//! instance serves is set up behind every join, since nobody keeps it for one that was taken for dead.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use tokio::sync::mpsc;
-use windrow_domain::partition::share;
+use windrow_domain::partition::{Sharer, share};
 use windrow_domain::{InstanceId, PartitionNo};
 use windrow_store::member::{Member, NewMember};
-use windrow_store::partition::Fence;
+use windrow_store::partition::{Fence, Serving, Setup};
 use windrow_store::{Kind, Result};
 
 use crate::member::{causes, host};
@@ -24,8 +25,6 @@ use super::gauges::{count, set};
 
 /// Who looks for members that fell silent.
 const DUTY: &str = "messages.members";
-/// What members that run messages say of themselves.
-const ROLE: &str = r#"{"role":"messages"}"#;
 /// Longest wait for partitions that somebody else is to give back.
 const UNSETTLED_MS_MAX: u64 = 500;
 
@@ -40,7 +39,9 @@ pub(super) struct Membership {
     unsure: BTreeSet<PartitionNo>,
     /// When each member was last seen to beat: its word, and our time.
     beats: HashMap<InstanceId, (Timestamp, u64)>,
-    unowned: u16,
+    alarm: Alarm,
+    /// What this instance serves was set up since it joined.
+    is_set_up: bool,
     beat_at: u64,
     is_settled: bool,
 }
@@ -59,22 +60,45 @@ impl Membership {
             draining: BTreeSet::new(),
             unsure: BTreeSet::new(),
             beats: HashMap::new(),
-            unowned: 0,
+            alarm: Alarm::default(),
+            is_set_up: false,
             beat_at: 0,
             is_settled: false,
         }
     }
 
-    /// Joins.
-    pub(super) async fn join(&self) -> Result<()> {
+    /// Joins, and sets up what this instance serves: behind the joining, so that nobody who sets up
+    /// later takes it away.
+    pub(super) async fn join(&mut self) -> Result<()> {
+        let serving = self.serving();
+        self.is_set_up = false;
         let member = NewMember {
             instance: self.core.shared.instance(),
             service: self.core.service.clone(),
             host: host(),
             pid: std::process::id(),
-            metadata: ROLE.to_owned(),
+            metadata: serving.to_metadata(),
         };
-        self.core.store.register(member).await
+        self.core.store.register(member).await?;
+        self.set_up(serving).await
+    }
+
+    fn serving(&self) -> Serving {
+        let Core { registry, options, .. } = &*self.core;
+        let types = registry.objects.keys().chain(registry.transactional.keys());
+        Serving {
+            object_types: types.cloned().collect(),
+            lifecycle: options.lifecycle,
+            own_max: options.own_max,
+        }
+    }
+
+    async fn set_up(&mut self, serving: Serving) -> Result<()> {
+        let Serving { object_types, lifecycle, .. } = serving;
+        let (service, partitions) = (self.core.service.clone(), self.core.options.partitions);
+        self.core.store.set_up(Setup { service, partitions, object_types, lifecycle }).await?;
+        self.is_set_up = true;
+        Ok(())
     }
 
     /// Keeps the membership until `leave` is given, then gives everything back and leaves. From `stop`
@@ -118,14 +142,18 @@ impl Membership {
     async fn round(&mut self, doubts: bool) -> Result<()> {
         self.beat_in_time(doubts).await?;
         let mut live = self.live().await?;
-        if !live.contains(&self.core.shared.instance()) {
+        if !live.iter().any(|one| one.instance == self.core.shared.instance()) {
             self.rejoin().await?;
-            live.push(self.core.shared.instance());
+            let (instance, own_max) = (self.core.shared.instance(), self.core.options.own_max);
+            live.push(Sharer { instance, own_max });
+        }
+        if !self.is_set_up {
+            self.set_up(self.serving()).await?;
         }
         let me = self.core.shared.instance();
-        let options = &self.core.options;
-        let share = share(options.partitions, &live, me, options.own_max);
-        self.alarm(share.unowned);
+        let share = share(self.core.options.partitions, &live, me);
+        set(&self.core.shared.counters.partitions_unowned, share.unowned.into());
+        self.alarm.look(share.unowned, &live);
         let mine: BTreeSet<PartitionNo> = share.mine.into_iter().collect();
         self.take(&mine, doubts).await?;
         let surplus = self.owned.keys().filter(|no| !mine.contains(no));
@@ -187,16 +215,19 @@ impl Membership {
     }
 
     /// Who runs messages of this service and is alive, after those that fell silent were tombstoned.
-    async fn live(&mut self) -> Result<Vec<InstanceId>> {
+    async fn live(&mut self) -> Result<Vec<Sharer>> {
         let (core, me) = (self.core.clone(), self.core.shared.instance());
         let members = core.store.members().await?;
-        let is_one = |member: &&Member| {
-            member.tombstoned_at.is_none() && member.service == core.service && runs(member)
-        };
-        let live: Vec<&Member> = members.iter().filter(is_one).collect();
+        let is_ours =
+            |member: &&Member| member.tombstoned_at.is_none() && member.service == core.service;
+        // Other parts of a process may have joined under the same name.
+        let own_max = |member: &Member| Some(Serving::of(&member.metadata)?.own_max);
+        let ours = members.iter().filter(is_ours);
+        let live: Vec<(&Member, u16)> =
+            ours.filter_map(|member| Some((member, own_max(member)?))).collect();
         let now = core.clock.millis();
         let mut silent = Vec::new();
-        for member in &live {
+        for (member, _) in &live {
             let beat = self.beats.entry(member.instance).or_insert((member.heartbeat_at, now));
             if beat.0 != member.heartbeat_at {
                 *beat = (member.heartbeat_at, now);
@@ -205,14 +236,19 @@ impl Membership {
                 silent.push(member.instance);
             }
         }
-        self.beats.retain(|instance, _| live.iter().any(|member| member.instance == *instance));
-        let mut live: Vec<InstanceId> = live.iter().map(|member| member.instance).collect();
+        self.beats
+            .retain(|instance, _| live.iter().any(|(member, _)| member.instance == *instance));
+        let sharer = |(member, own_max): &(&Member, u16)| Sharer {
+            instance: member.instance,
+            own_max: *own_max,
+        };
+        let mut live: Vec<Sharer> = live.iter().map(sharer).collect();
         let lease_ms = core.options.heartbeat_ms.saturating_mul(2).max(1000);
         if !silent.is_empty() && core.store.take_duty(me, DUTY, lease_ms).await? {
             for instance in silent {
                 tracing::warn!(%instance, "a runner fell silent and is taken for dead");
                 core.store.tombstone(instance).await?;
-                live.retain(|one| *one != instance);
+                live.retain(|one| one.instance != instance);
             }
         }
         Ok(live)
@@ -288,15 +324,6 @@ impl Membership {
         }
     }
 
-    fn alarm(&mut self, unowned: u16) {
-        set(&self.core.shared.counters.partitions_unowned, unowned.into());
-        if unowned > 0 && unowned != self.unowned {
-            let own_max = self.core.options.own_max;
-            tracing::error!(unowned, own_max, "partitions belong to nobody: everybody is full");
-        }
-        self.unowned = unowned;
-    }
-
     /// Tells the loop; false when it is gone, which it is only when everything ends.
     async fn tell(&self, command: Command) -> bool {
         self.commands.send(command).await.is_ok()
@@ -312,8 +339,78 @@ impl Membership {
     }
 }
 
-/// Whether a member runs messages. Other parts of a process may have joined under the same name.
-fn runs(member: &Member) -> bool {
-    let said = serde_json::from_str::<serde_json::Value>(&member.metadata);
-    said.is_ok_and(|said| said["role"] == "messages")
+/// Says once that partitions belong to nobody, and once that it is over.
+#[derive(Default)]
+struct Alarm {
+    unowned: u16,
+}
+
+impl Alarm {
+    fn look(&mut self, unowned: u16, live: &[Sharer]) {
+        if unowned == self.unowned {
+            return;
+        }
+        let own_max: u32 = live.iter().map(|one| u32::from(one.own_max)).sum();
+        let instances = live.len();
+        match unowned {
+            0 => tracing::info!(instances, own_max, "every partition may have an owner again"),
+            _ => tracing::error!(
+                unowned,
+                instances,
+                own_max,
+                "partitions belong to nobody: everybody has as many as it may have"
+            ),
+        }
+        self.unowned = unowned;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Level, Metadata, Subscriber, subscriber};
+
+    use super::*;
+
+    /// The levels of what was logged.
+    #[derive(Clone, Default)]
+    struct Levels(Arc<Mutex<Vec<Level>>>);
+
+    impl Subscriber for Levels {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, event: &Event<'_>) {
+            self.0.lock().unwrap().push(*event.metadata().level());
+        }
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+
+    #[test]
+    fn an_alarm_is_raised_once_and_ends_once() {
+        let levels = Levels::default();
+        let heard = levels.0.clone();
+        subscriber::with_default(levels, || {
+            let mut alarm = Alarm::default();
+            for unowned in [0, 0, 5, 5, 5, 2, 2, 0, 0] {
+                alarm.look(unowned, &[]);
+            }
+        });
+        let expected = [Level::ERROR, Level::ERROR, Level::INFO];
+        assert_eq!(*heard.lock().unwrap(), expected, "for five, for two, for none");
+    }
 }

@@ -112,7 +112,7 @@ impl Builder {
         let core = Arc::new(Core { store, registry, options, clock, shared, service });
         let (commands, received) = mpsc::channel(COMMANDS_MAX);
         let (drained, given_back) = mpsc::channel(PARTITIONS_MAX.into());
-        let membership = Membership::new(core.clone(), commands, given_back);
+        let mut membership = Membership::new(core.clone(), commands, given_back);
         membership.join().await?;
         let actor = Actor::new(core.clone(), received, drained);
         let stop = Stop::new();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use windrow_engine::clock::Clock;
 use windrow_engine::messages::{Context, Effects, Options};
+use windrow_store::partition::Setup;
 
 use crate::kit::*;
 use crate::watched::{Fate, Watched};
@@ -16,6 +17,9 @@ crate::on_both_stores! {
     a_runner_that_stops_takes_nothing_more,
     a_runner_that_was_taken_for_dead_joins_again_and_works_on,
     partitions_that_nobody_may_own_are_counted,
+    one_who_may_own_little_leaves_the_rest_to_the_others,
+    one_who_starts_with_less_takes_nothing_from_the_others,
+    what_one_serves_is_set_up_again_when_it_was_taken_for_dead,
     a_partition_is_not_forgotten_when_giving_it_back_or_taking_it_is_lost,
 }
 
@@ -151,6 +155,53 @@ async fn partitions_that_nobody_may_own_are_counted(backend: Backend) {
     let runner = runner(store(backend).await).options(options).start().await.unwrap();
     until("it has its most", || async { runner.gauges().partitions_owned == 3 }).await;
     assert_eq!(runner.gauges().partitions_unowned, 5);
+}
+
+async fn one_who_may_own_little_leaves_the_rest_to_the_others(backend: Backend) {
+    let store = store(backend).await;
+    let start = async |own_max| {
+        let options = Options { own_max, ..options() };
+        runner(store.clone()).options(options).start().await.unwrap()
+    };
+    let (little, most) = (start(1).await, start(4096).await);
+    until("all are owned", || async {
+        (little.gauges().partitions_owned, most.gauges().partitions_owned) == (1, 7)
+    })
+    .await;
+    until("nobody misses one", || async {
+        (little.gauges().partitions_unowned, most.gauges().partitions_unowned) == (0, 0)
+    })
+    .await;
+    most.stop().await;
+    until("it is said", || async { little.gauges().partitions_unowned == 7 }).await;
+}
+
+/// A worker without publishers, or an old instance that restarts while new ones come.
+async fn one_who_starts_with_less_takes_nothing_from_the_others(backend: Backend) {
+    let store = store(backend).await;
+    let publishes = Options { lifecycle: true, ..options() };
+    let start = async |options: Options| runner(store.clone()).options(options);
+    let all = start(publishes).await.object(wallet()).start().await.unwrap();
+    let little = start(options()).await.start().await.unwrap();
+    let setup = store.setup().await.unwrap().unwrap();
+    assert_eq!((setup.object_types, setup.lifecycle), (vec!["wallet".to_owned()], true));
+    little.stop().await;
+    all.stop().await;
+    let last = start(options()).await.start().await.unwrap();
+    let setup = store.setup().await.unwrap().unwrap();
+    assert_eq!((setup.object_types, setup.lifecycle), (Vec::new(), false), "nobody has it");
+    last.stop().await;
+}
+
+async fn what_one_serves_is_set_up_again_when_it_was_taken_for_dead(backend: Backend) {
+    let store = store(backend).await;
+    let runner = runner(store.clone()).object(wallet()).start().await.unwrap();
+    let before = store.setup().await.unwrap().unwrap();
+    store.tombstone(runner.instance()).await.unwrap();
+    let none = Setup { object_types: Vec::new(), ..before.clone() };
+    store.set_up(none).await.unwrap();
+    until("it is there again", || async { store.setup().await.unwrap().as_ref() == Some(&before) })
+        .await;
 }
 
 /// A release or a take that nobody knows of must not leave a partition with an owner that does not

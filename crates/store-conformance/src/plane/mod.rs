@@ -35,6 +35,9 @@ cases! { plane_suite, plane_cases;
     partition {
         the_first_set_up_fixes_the_partitions,
         another_service_or_number_of_partitions_is_a_conflict,
+        a_set_up_keeps_what_live_members_serve,
+        only_members_that_run_messages_of_the_service_count,
+        nobody_is_lost_of_many_who_set_up_at_once,
         one_of_many_first_set_ups_wins,
         nothing_is_sent_before_the_set_up,
         only_free_partitions_are_taken,

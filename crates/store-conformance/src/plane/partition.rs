@@ -1,10 +1,13 @@
 //! Partitions: set up once, one owner each, and epochs that only rise.
 
 use tokio::task::JoinSet;
-use windrow_domain::partition::{PARTITIONS_MAX, share};
+use windrow_domain::partition::{PARTITIONS_MAX, Sharer, share};
 use windrow_domain::{InstanceId, PartitionNo};
 use windrow_store::error::Kind;
-use windrow_store::partition::{Fence, OBJECT_TYPES_MAX, Partition, SERVICE_BYTES_MAX, Setup};
+use windrow_store::member::NewMember;
+use windrow_store::partition::{
+    Fence, OBJECT_TYPES_MAX, Partition, SERVICE_BYTES_MAX, Serving, Setup,
+};
 use windrow_store::sweep::Retention;
 use windrow_store::{Members, Messages, Partitions, Sweep};
 
@@ -60,6 +63,91 @@ pub async fn another_service_or_number_of_partitions_is_a_conflict(world: &impl 
     assert_eq!(store.setup().await.unwrap(), Some(setup()));
     assert_eq!(store.partitions().await.unwrap(), before);
     assert_eq!(runner.partitions(), all());
+}
+
+/// A member of that service that says of itself what the metadata say.
+async fn announce(store: &impl Members, service: &str, metadata: &str) -> InstanceId {
+    let instance = InstanceId::new();
+    let (service, host, metadata) = (service.to_owned(), "here".to_owned(), metadata.to_owned());
+    let member = NewMember { instance, service, host, pid: 1, metadata };
+    store.register(member).await.expect("a new member joins");
+    instance
+}
+
+fn serving(types: &[&str], lifecycle: bool) -> Serving {
+    let object_types = types.iter().map(|&name| name.to_owned()).collect();
+    Serving { object_types, lifecycle, own_max: 4 }
+}
+
+/// What the members serve, as a set-up of the suite's service.
+fn serves(types: &[&str], lifecycle: bool) -> Setup {
+    Setup { object_types: serving(types, lifecycle).object_types, lifecycle, ..setup() }
+}
+
+/// One who starts with fewer types, or without publishers, takes nothing from those who live; what
+/// nobody serves any more is gone with the next set-up.
+pub async fn a_set_up_keeps_what_live_members_serve(world: &impl PlaneWorld) {
+    let store = world.store();
+    let new = announce(store, "orders", &serving(&["cart", "order"], true).to_metadata()).await;
+    let set_up = |setup| store.set_up(setup);
+    assert_eq!(
+        set_up(serves(&["cart", "order"], true)).await.unwrap(),
+        serves(&["cart", "order"], true)
+    );
+    let old = announce(store, "orders", &serving(&["wallet", "order"], false).to_metadata()).await;
+    let both = serves(&["cart", "order", "wallet"], true);
+    let other = world.another().await;
+    assert_eq!(other.set_up(serves(&["wallet", "order"], false)).await.unwrap(), both);
+    assert_eq!(store.setup().await.unwrap(), Some(both.clone()));
+    assert_eq!(set_up(serves(&[], false)).await.unwrap(), both, "who serves nothing takes nothing");
+
+    store.tombstone(new).await.unwrap();
+    assert_eq!(store.setup().await.unwrap(), Some(both), "until the next set-up");
+    assert_eq!(
+        set_up(serves(&["Zoo"], false)).await.unwrap(),
+        serves(&["Zoo", "order", "wallet"], false)
+    );
+    store.tombstone(old).await.unwrap();
+    assert_eq!(set_up(serves(&[], false)).await.unwrap(), serves(&[], false));
+}
+
+/// What members of other services and members that run no messages say of themselves sets nothing up,
+/// whatever it is.
+pub async fn only_members_that_run_messages_of_the_service_count(world: &impl PlaneWorld) {
+    let store = world.store();
+    announce(store, "billing", &serving(&["bill"], true).to_metadata()).await;
+    for metadata in [
+        "",
+        "{",
+        "null",
+        "[1]",
+        r#""messages""#,
+        r#"{"object_types":["bill"],"lifecycle":true}"#,
+        r#"{"role":"batches","object_types":["bill"],"lifecycle":true}"#,
+        r#"{"role":"messages"}"#,
+        r#"{"role":"messages","lifecycle":false,"more":{"a":1}}"#,
+    ] {
+        announce(store, "orders", metadata).await;
+    }
+    assert_eq!(store.set_up(setup()).await.unwrap(), setup());
+    assert_eq!(store.set_up(serves(&["cart"], false)).await.unwrap(), serves(&["cart"], false));
+}
+
+/// Whoever registers and then sets up stays set up, however many do so at once.
+pub async fn nobody_is_lost_of_many_who_set_up_at_once(world: &impl PlaneWorld) {
+    let mut tasks = JoinSet::new();
+    for no in 0..8 {
+        let store = if no % 2 == 0 { world.store().clone() } else { world.another().await };
+        tasks.spawn(async move {
+            let (name, lifecycle) = (format!("type-{no}"), no == 3);
+            announce(&store, "orders", &serving(&[&name], lifecycle).to_metadata()).await;
+            store.set_up(serves(&[&name], lifecycle)).await.expect("all of them agree");
+        });
+    }
+    tasks.join_all().await;
+    let types: Vec<_> = (0..8).map(|no| format!("type-{no}")).collect();
+    let types: Vec<_> = types.iter().map(String::as_str).collect();
+    assert_eq!(world.store().setup().await.unwrap(), Some(serves(&types, true)));
 }
 
 /// Of many first set-ups at once one wins; who said the same agrees, who said otherwise is told.
@@ -282,9 +370,10 @@ pub async fn shares_cover_every_partition(world: &impl PlaneWorld) {
     for _ in 0..3 {
         runners.push(Runner::join(store).await);
     }
-    let live: Vec<_> = runners.iter().map(|runner| runner.instance).collect();
+    let sharer = |runner: &Runner<_>| Sharer { instance: runner.instance, own_max: 20 };
+    let live: Vec<_> = runners.iter().map(sharer).collect();
     for runner in &mut runners {
-        let share = share(50, &live, runner.instance, PARTITIONS_MAX);
+        let share = share(50, &live, runner.instance);
         assert_eq!(share.unowned, 0);
         assert_eq!(runner.take(&share.mine).await.len(), share.mine.len());
     }
