@@ -66,8 +66,8 @@ const FUNCTIONS: &[&str] = functions![
     "sweep/reap",
     "partition/stream_hash",
     "partition/partition_of",
-    "partition/set_up",
     "partition/serving",
+    "partition/set_up",
     "partition/take_partitions",
     "partition/release_partitions",
     "partition/fence",
@@ -131,8 +131,8 @@ impl std::error::Error for NoRight {
     }
 }
 
-    let driver = |cause| from_driver(VERB, "database", cause);
 pub(crate) async fn run(db: &Db) -> Result<()> {
+    let driver = |cause| from_driver(VERB, "database", cause);
     let mut runner = embedded::migrations::runner();
     let client = db.client(VERB, &"database").await?;
     let looked = db.in_time(VERB, &"database", look(&client, &runner)).await?;
@@ -144,8 +144,8 @@ pub(crate) async fn run(db: &Db) -> Result<()> {
     }
     // Taken out of the pool: its end gives the lock back, whatever happens in between.
     let mut client = Object::take(client);
-    client.execute(include_str!("../sql/migrate/lock.sql"), &[&LOCK]).await.map_err(driver)?;
     client.batch_execute(WAIT).await.map_err(driver)?;
+    client.execute(include_str!("../sql/migrate/lock.sql"), &[&LOCK]).await.map_err(driver)?;
     let history = find_history(&client).await.map_err(driver)?;
     runner.set_migration_table_name(history.as_deref().unwrap_or(HISTORY));
     let tables = runner.run_async(&mut *client).await;
@@ -218,8 +218,8 @@ async fn install_functions(client: &Client) -> Result<(), tokio_postgres::Error>
         return Ok(());
     }
     let schema = functions_schema();
-    client.batch_execute(&format!("BEGIN; CREATE SCHEMA {schema}; {texts} COMMIT")).await
     let texts: String = FUNCTIONS.iter().map(|text| with_functions(text)).collect();
+    client.batch_execute(&format!("BEGIN; CREATE SCHEMA {schema}; {texts} COMMIT")).await
 }
 
 /// The same error; when the role has no right, with what is to be done.
@@ -236,8 +236,8 @@ fn with_right(error: Error) -> Error {
     }
 }
 
-fn from_runner(cause: refinery::Error) -> Error {
 /// A migration that failed: the database's own word if it has one, else the schema is not ours.
+fn from_runner(cause: refinery::Error) -> Error {
     let driver = std::error::Error::source(&cause)
         .and_then(|source| source.downcast_ref::<tokio_postgres::Error>());
     let kind = match driver {
