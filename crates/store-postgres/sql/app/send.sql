@@ -18,6 +18,9 @@ BEGIN /* app/send */
     PERFORM {fn}.check_text('owner', send.owner, 256, true);
     PERFORM {fn}.check_text('stream', send.stream, 256, true);
     PERFORM {fn}.check_body(v_id, send.kind, send.payload, send.headers);
+    IF array_ndims(send.consumers) > 1 THEN
+        RAISE EXCEPTION 'consumers must be one list' USING ERRCODE = 'WR400';
+    END IF;
     IF cardinality(send.consumers) > 8 THEN
         RAISE EXCEPTION 'a message has at most 8 consumers' USING ERRCODE = 'WR400';
     END IF;

@@ -4,8 +4,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
+use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use windrow_domain::ids::NAME_BYTES_MAX;
+use windrow_domain::message::{
+    HEADERS_BYTES_MAX, KIND_BYTES_MAX, MESSAGE_ID_BYTES_MAX, PAYLOAD_BYTES_MAX,
+};
 use windrow_domain::{Expected, InstanceId, Queue, Stream};
 use windrow_store::event::{Append, NewEvent};
 use windrow_store::member::NewMember;
@@ -153,6 +158,11 @@ async fn errors_of_the_functions_have_their_own_codes() {
         "windrow.send('inbox', 'ada', 'a', 'k', '', consumers => '{a,b,c,d,e,f,g,h,i}')",
         "windrow.send('inbox', 'ada', 'a', 'k', '', consumers => '{\"\"}')",
         "windrow.send('inbox', 'ada', 'a', 'k', '', consumers => '{a,b,a}')",
+        "windrow.send('inbox', 'ada', 'a', 'k', '', consumers => '{{a},{b}}')",
+        "windrow.send('inbox', 'ada', 'a', 'k', '', consumers => '{a,NULL}')",
+        "windrow.send('inbox', 'ada', 'a', 'k', '', headers => '{\"a\": null}')",
+        "windrow.append('ada', 'a', 'k', '', headers => '[]')",
+        "windrow.append('ada', 'a', 'k', NULL)",
         // One that no reader could read would stop all of them.
         "windrow.send('inbox', 'ada', 'a', 'k', '', not_before => 'infinity')",
         "windrow.send('inbox', 'ada', 'a', 'k', '', not_before => '-infinity')",
@@ -170,6 +180,123 @@ async fn errors_of_the_functions_have_their_own_codes() {
     let error = session.query(APPEND, &[&"a", &Some(3_i64), &"e"]).await.unwrap_err();
     assert_eq!(code(&error), "WR419");
     assert_eq!(error.as_db_error().unwrap().detail(), Some("[\"a\", 3, 0]"));
+}
+
+/// A message or an event of these sizes, in bytes.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    owner: usize,
+    stream: usize,
+    id: usize,
+    kind: usize,
+    payload: usize,
+    headers: usize,
+}
+
+/// As large as they may be.
+const LARGEST: Sizes = Sizes {
+    owner: NAME_BYTES_MAX,
+    stream: NAME_BYTES_MAX,
+    id: MESSAGE_ID_BYTES_MAX,
+    kind: KIND_BYTES_MAX,
+    payload: PAYLOAD_BYTES_MAX,
+    headers: HEADERS_BYTES_MAX,
+};
+
+/// A text of so many bytes, of characters that have two each where that is possible.
+fn sized(bytes: usize) -> String {
+    format!("{}{}", "ß".repeat(bytes / 2), "x".repeat(bytes % 2))
+}
+
+/// Sends it with one function or appends it with the other; the code of the refusal.
+async fn put(session: &Session, function: &str, sizes: Sizes) -> Result<(), String> {
+    let headers = format!("{{\"ß\": \"{}\"}}", sized(sizes.headers - "ß".len()));
+    let [owner, stream, id, kind] = [sizes.owner, sizes.stream, sizes.id, sizes.kind].map(sized);
+    let payload = vec![7_u8; sizes.payload];
+    let statement = format!(
+        "SELECT {function} owner => $1::text, stream => $2::text, kind => $3::text, payload => $4::bytea,
+         id => $5::text, headers => $6::text::jsonb)"
+    );
+    let done = session.query(&statement, &[&owner, &stream, &kind, &payload, &id, &headers]).await;
+    done.map(drop).map_err(|error| code(&error))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_too_large_is_refused_whole_and_the_largest_is_not() {
+    let (_database, reader, session) = world().await;
+    let functions = ["windrow.send('inbox',", "windrow.send('outbox',", "windrow.append("];
+    for function in functions {
+        for sizes in [
+            Sizes { owner: LARGEST.owner + 1, ..LARGEST },
+            Sizes { stream: LARGEST.stream + 1, ..LARGEST },
+            Sizes { id: LARGEST.id + 1, ..LARGEST },
+            Sizes { kind: LARGEST.kind + 1, ..LARGEST },
+            Sizes { payload: LARGEST.payload + 1, ..LARGEST },
+            Sizes { headers: LARGEST.headers + 1, ..LARGEST },
+        ] {
+            let refused = put(&session, function, sizes).await;
+            assert_eq!(refused, Err("WR400".to_owned()), "{function} {sizes:?}");
+        }
+        assert!(reader.messages().await.is_empty(), "{function}");
+    }
+    let counts = "SELECT (SELECT count(*) FROM windrow.streams)
+                       + (SELECT count(*) FROM windrow.event_streams)";
+    assert_eq!(session.query_one(counts, &[]).await.unwrap().get::<_, i64>(0), 0);
+    for function in functions {
+        assert_eq!(put(&session, function, LARGEST).await, Ok(()), "{function}");
+    }
+    let messages = reader.messages().await;
+    assert_eq!(messages.len(), 2);
+    assert!(messages.iter().all(|message| message.payload.len() == PAYLOAD_BYTES_MAX));
+}
+
+/// Sends in one transaction to these streams, in this order; tells when the first is held, and waits
+/// until the other's is.
+async fn send_both(
+    session: &Session,
+    streams: [&str; 2],
+    id: &str,
+    held: &Barrier,
+) -> Result<(), String> {
+    session.batch_execute("BEGIN").await.unwrap();
+    let mut sent = Ok(0);
+    for (no, stream) in streams.into_iter().enumerate() {
+        if sent.is_ok() {
+            sent = send(session, stream, &format!("{id}-{stream}")).await;
+        }
+        if no == 0 {
+            held.wait().await;
+        }
+    }
+    let end = if sent.is_ok() { "COMMIT" } else { "ROLLBACK" };
+    session.batch_execute(end).await.unwrap();
+    sent.map(drop)
+}
+
+/// Two applications that send to the same streams the other way round: one is told, and nothing of it
+/// is there until it tries again.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_sends_the_other_way_round_is_told_and_tries_again() {
+    let (database, reader, session) = world().await;
+    let other = Session::open(&database.url()).await.unwrap();
+    let held = Barrier::new(2);
+    let (one, two) = tokio::join!(
+        send_both(&session, ["a", "b"], "1", &held),
+        send_both(&other, ["b", "a"], "2", &held),
+    );
+    let told = Err("40P01".to_owned());
+    assert!((one.is_ok() && two == told) || (one == told && two.is_ok()), "{one:?} {two:?}");
+    let (winner, loser) = if one.is_ok() { ("1", "2") } else { ("2", "1") };
+    let ids = |id: &str| ["a", "b"].map(|stream| format!("{id}-{stream}"));
+    let mut there = reader.ids().await;
+    there.sort_unstable();
+    assert_eq!(there, ids(winner), "nothing of the other");
+    let alone = Barrier::new(1);
+    assert_eq!(send_both(&session, ["a", "b"], loser, &alone).await, Ok(()));
+    let mut there = reader.ids().await;
+    there.sort_unstable();
+    let both = [ids("1"), ids("2")].concat();
+    assert_eq!(there, both);
 }
 
 #[tokio::test(flavor = "multi_thread")]
