@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{
+    Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime,
+};
 use futures_util::future::{join, join_all};
 use jiff::Timestamp;
 use tokio_postgres::tls::NoTlsStream;
@@ -72,6 +74,9 @@ pub(crate) struct Db {
     pub(crate) options: Options,
     begin: String,
     begin_early: String,
+    /// How a transaction of several steps ends and is undone: what it set for the session is set back.
+    end: String,
+    undo: String,
     bounds: String,
     waits: Arc<Waits>,
 }
@@ -97,7 +102,10 @@ impl Db {
         }
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let wait = Some(Duration::from_millis(options.acquire_ms_max));
+        let bounded = [options.lock_ms_max, options.statement_ms_max, options.idle_ms_max];
+        let session = bounds("SET", bounded);
         let pool = Pool::builder(Manager::from_config(config.clone(), NoTls, recycling))
+            .post_create(set_once(options.transaction_pooler, &session))
             .max_size(options.pool_max)
             .runtime(Runtime::Tokio1)
             .wait_timeout(wait)
@@ -105,10 +113,16 @@ impl Db {
             .recycle_timeout(wait)
             .build()
             .map_err(|cause| Error::new(Kind::Invalid, "open pool", "pool").because(cause))?;
-        let bounds = bounds([options.lock_ms_max, options.statement_ms_max, options.idle_ms_max]);
-        let begin = format!("{BEGIN}; {bounds}");
+        let bounds = bounds("SET LOCAL", bounded);
+        // A pooler's connection is not ours for longer than a transaction.
+        let (begin, and) = match options.transaction_pooler {
+            true => (format!("{BEGIN}; {bounds}"), String::new()),
+            false => (BEGIN.to_owned(), format!("; RESET ALL; {session}")),
+        };
         let begin_early = format!("{begin}; SET LOCAL synchronous_commit = off");
-        Ok(Self { pool, config, options, begin, begin_early, bounds, waits: Arc::default() })
+        let (end, undo) = (format!("{COMMIT}{and}"), format!("ROLLBACK{and}"));
+        let waits = Arc::default();
+        Ok(Self { pool, config, options, begin, begin_early, end, undo, bounds, waits })
     }
 
     /// The given time, or none for the database's own.
@@ -252,8 +266,9 @@ impl Db {
         after: &[Call<'_>],
     ) -> Result<Vec<Vec<Row>>> {
         let client = Inside::of(self.client(verb, subject).await?);
-        let answers =
-            self.in_time(verb, subject, self.pipeline(&client, begin, calls, after)).await?;
+        let answers = self
+            .in_time(verb, subject, self.pipeline(&client, (begin, COMMIT), calls, after))
+            .await?;
         // Answered, well or badly: its transaction has ended.
         client.leave();
         answers.map_err(|cause| from_driver(verb, subject, cause))
@@ -266,7 +281,7 @@ impl Db {
         bounded: [u64; 3],
         first: &Call<'_>,
     ) -> Result<(), tokio_postgres::Error> {
-        let begin = format!("{BEGIN}; {}", bounds(bounded));
+        let begin = format!("{BEGIN}; {}", bounds("SET LOCAL", bounded));
         let ready = self.ready(client, first).await?;
         let (begun, answer) =
             join(client.batch_execute(&begin), run(client, (first, &ready))).await;
@@ -282,7 +297,7 @@ impl Db {
         client: Inside,
         calls: &[Call<'_>],
     ) -> Result<Vec<Vec<Row>>> {
-        let answers = self.pipeline(&client, &self.bounds, calls, &[]);
+        let answers = self.pipeline(&client, (&self.bounds, &self.end), calls, &[]);
         match self.in_time(verb, subject, answers).await? {
             Ok(answers) => {
                 client.leave();
@@ -303,7 +318,7 @@ impl Db {
         subject: &(dyn Display + Sync),
         client: Inside,
     ) {
-        let undone = self.in_time(verb, subject, client.batch_execute("ROLLBACK")).await;
+        let undone = self.in_time(verb, subject, client.batch_execute(&self.undo)).await;
         if matches!(undone, Ok(Ok(()))) {
             client.leave();
         }
@@ -328,7 +343,7 @@ impl Db {
     async fn pipeline(
         &self,
         client: &Object,
-        begin: &str,
+        (begin, end): (&str, &str),
         calls: &[Call<'_>],
         after: &[Call<'_>],
     ) -> Result<Vec<Vec<Row>>, tokio_postgres::Error> {
@@ -338,7 +353,7 @@ impl Db {
         }
         let (inside, outside) = ready.split_at(calls.len());
         let run = |calls, ready| join_all(std::iter::zip(calls, ready).map(|it| run(client, it)));
-        let ended = join(client.batch_execute("COMMIT"), run(after, outside));
+        let ended = join(client.batch_execute(end), run(after, outside));
         let (begun, (answers, (committed, afterwards))) =
             join(client.batch_execute(begin), join(run(calls, inside), ended)).await;
         begun?;
@@ -364,13 +379,27 @@ impl Db {
 }
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+const COMMIT: &str = "COMMIT";
+
+/// Sets the bounds of a new connection, once: a transaction then need not set them again.
+fn set_once(transaction_pooler: bool, session: &str) -> Hook {
+    let text = session.to_owned();
+    Hook::async_fn(move |client, _| {
+        let text = text.clone();
+        Box::pin(async move {
+            match transaction_pooler {
+                true => Ok(()),
+                false => client.batch_execute(&text).await.map_err(HookError::Backend),
+            }
+        })
+    })
+}
 
 /// How long, in milliseconds, the server waits for a lock, a statement and its client.
-fn bounds([lock_ms, statement_ms, idle_ms]: [u64; 3]) -> String {
+fn bounds(set: &str, [lock_ms, statement_ms, idle_ms]: [u64; 3]) -> String {
     format!(
-        "SET LOCAL jit = off; SET LOCAL lock_timeout = {lock_ms}; \
-         SET LOCAL statement_timeout = {statement_ms}; \
-         SET LOCAL idle_in_transaction_session_timeout = {idle_ms}"
+        "{set} jit = off; {set} lock_timeout = {lock_ms}; {set} statement_timeout = {statement_ms}; \
+         {set} idle_in_transaction_session_timeout = {idle_ms}"
     )
 }
 

@@ -10,6 +10,9 @@ use windrow_store::error::{Error, Kind};
 /// A lease or batch is not what the caller believed; raised by our own functions.
 pub(crate) const STALE: &str = "WR410";
 
+/// A stream is not the one that it is remembered as.
+const MISTAKEN: &str = "WR424";
+
 /// A stream is at another version than expected; its detail says which: `[stream, expected, actual]`.
 const VERSION: &str = "WR419";
 
@@ -24,7 +27,7 @@ pub(crate) fn kind_of(code: &str) -> Kind {
         STALE => Kind::LeaseLost,
         "WR500" => Kind::Corrupt,
         // Serialisation failure, deadlock, lock not available, statement cancelled.
-        "40001" | "40P01" | "55P03" | "57014" => Kind::Busy,
+        "40001" | "40P01" | "55P03" | "57014" | MISTAKEN => Kind::Busy,
         // Too many connections; the server is starting, stopping or was restarted.
         "53300" | "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "25P02" => Kind::Unavailable,
         "23505" => Kind::Conflict,
@@ -99,6 +102,11 @@ pub(crate) fn with_versions(error: Error) -> Error {
         }
         Err(_) => error,
     }
+}
+
+/// Whether a stream is not the one that its number was remembered for. Nothing happened.
+pub(crate) fn is_mistaken(error: &Error) -> bool {
+    sql_state(error).is_some_and(|code| code.code() == MISTAKEN)
 }
 
 /// Whether the caller's belief was out of date.

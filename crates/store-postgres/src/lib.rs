@@ -84,6 +84,7 @@ pub struct PostgresStore {
     /// Leases before this token were gone when the last claim looked: a hint, never a truth.
     leases_from: Arc<AtomicI64>,
     claims: Arc<AtomicI64>,
+    known: Arc<message::Known>,
 }
 
 impl PostgresStore {
@@ -91,7 +92,8 @@ impl PostgresStore {
     /// reached (`Unavailable`) and whether its schema is the one this program knows (`Corrupt`).
     pub async fn connect(options: Options) -> Result<Self> {
         let db = Db::open(options)?;
-        Ok(Self { db, leases_from: Arc::default(), claims: Arc::default() })
+        let (leases_from, claims) = (Arc::default(), Arc::default());
+        Ok(Self { db, leases_from, claims, known: Arc::default() })
     }
 
     /// Brings the schema up to date; safe to run on several processes at once. Where it is, nothing is

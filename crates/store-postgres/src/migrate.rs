@@ -58,6 +58,7 @@ const FUNCTIONS: &[&str] = functions![
     "claim/release_leases",
     "claim/set_limit",
     "record/record",
+    "record/flush_unless_flushed",
     "member/tombstone",
     "finalise/close_batch",
     "finalise/find_unclosed",

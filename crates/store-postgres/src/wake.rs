@@ -107,7 +107,10 @@ impl Ear {
 fn heard(message: &AsyncMessage) -> Option<Wake> {
     let AsyncMessage::Notification(told) = message else { return None };
     match told.payload().split_at_checked(1)? {
-        ("w", _) => Some(Wake::Work),
+        // What cannot be read may be any of them.
+        ("w", numbers) => Some(Wake::Work(
+            numbers.split(',').map(str::parse).collect::<Result<_, _>>().unwrap_or_default(),
+        )),
         ("c", names) => {
             let (owner, request): (String, String) = serde_json::from_str(names).ok()?;
             let (owner, request_id) = (Owner::new(owner).ok()?, RequestId::new(request).ok()?);

@@ -5,7 +5,7 @@
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
-use windrow_domain::InstanceId;
+use windrow_domain::{InstanceId, PartitionNo};
 
 use crate::Result;
 use crate::call::CallKey;
@@ -13,8 +13,8 @@ use crate::call::CallKey;
 /// What somebody is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// One of its partitions has new messages.
-    Work,
+    /// These partitions have new messages; none are named when it may be any.
+    Work(Vec<PartitionNo>),
     /// A call that it waits for has its answer.
     Answered(CallKey),
 }

@@ -41,7 +41,8 @@ async fn listen(core: &Core) {
     loop {
         tokio::select! {
             wake = wakes.next() => match wake {
-                Some(Wake::Work) => core.shared.poke_all(),
+                Some(Wake::Work(any)) if any.is_empty() => core.shared.poke_all(),
+                Some(Wake::Work(partitions)) => core.shared.poke(partitions),
                 Some(Wake::Answered(key)) => core.shared.tell(&key, &Told::Look),
                 None => return core.clock.sleep(AGAIN).await,
             },

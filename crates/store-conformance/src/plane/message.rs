@@ -168,13 +168,12 @@ pub async fn a_repeated_message_counts_once(world: &impl PlaneWorld) {
     assert_eq!(ids(&runner.messages().await), ["1", "2", "3"]);
 }
 
-/// The same id with another queue, stream, kind or payload is a conflict for the whole send.
+/// The same id with another stream, kind or payload is a conflict for the whole send.
 pub async fn one_id_with_other_content_is_a_conflict(world: &impl PlaneWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let at = send(store, inbox("a", "1")).await;
     let others = [
-        NewMessage { queue: Queue::Outbox, dedupe: true, ..inbox("a", "1") },
         NewMessage { stream: stream("b"), ..inbox("a", "1") },
         NewMessage { kind: "order.cancelled".to_owned(), ..inbox("a", "1") },
         NewMessage { payload: Bytes::new(), ..inbox("a", "1") },
@@ -189,6 +188,26 @@ pub async fn one_id_with_other_content_is_a_conflict(world: &impl PlaneWorld) {
     runner.finish(&[at]).await;
     let other = NewMessage { payload: Bytes::new(), ..inbox("a", "1") };
     assert_eq!(kind(store.send(vec![other]).await), Kind::Conflict);
+}
+
+/// What came in under an id may go out under the same: each queue has ids of its own.
+pub async fn an_id_counts_once_in_each_queue(world: &impl PlaneWorld) {
+    let runner = ready(world).await;
+    let store = world.store();
+    let out = NewMessage { dedupe: true, ..outbox("a", "1") };
+    let sent = send_all(store, vec![inbox("a", "1"), out.clone()]).await;
+    assert_eq!([sent[0].is_duplicate, sent[1].is_duplicate], [false, false]);
+    assert_eq!(ids(&runner.messages().await), ["1", "1"]);
+    let again = send_all(store, vec![inbox("a", "1"), out.clone()]).await;
+    assert_eq!([again[0].is_duplicate, again[1].is_duplicate], [true, true]);
+    assert_eq!([again[0].at, again[1].at], [sent[0].at, sent[1].at]);
+    // A dead letter of one queue keeps its own id, and a replay takes its own along.
+    let gone = dead(sent[1].at, "gave up");
+    runner.give_up(gone.clone()).await;
+    assert!(send_all(store, vec![inbox("a", "1")]).await[0].is_duplicate);
+    let moved = store.replay_dead(&scope(ADA), &[gone.id]).await.unwrap()[0].at;
+    assert_eq!(send_all(store, vec![out]).await[0].at, moved);
+    assert_eq!(send_all(store, vec![inbox("a", "1")]).await[0].at, sent[0].at);
 }
 
 /// A message that is twice in one send counts once.

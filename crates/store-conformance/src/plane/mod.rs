@@ -62,6 +62,7 @@ cases! { plane_suite, plane_cases;
         owners_do_not_share_streams,
         a_repeated_message_counts_once,
         one_id_with_other_content_is_a_conflict,
+        an_id_counts_once_in_each_queue,
         a_repeat_within_one_send_counts_once,
         a_repeat_after_it_is_done_counts_once,
         only_deduped_messages_of_the_outbox_count_once,

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use windrow_domain::CallState;
 use windrow_store::call::{Call, CallsQuery, NewCall, StatsQuery};
 use windrow_store::error::Kind;
-use windrow_store::message::{NewMessage, Tidied, Upkeep};
+use windrow_store::message::{Commit, Done, NewMessage, Tidied, Upkeep};
 use windrow_store::{Calls, Messages, Scope};
 
 use super::PlaneWorld;
@@ -102,6 +102,14 @@ pub async fn empty_streams_are_forgotten(world: &impl PlaneWorld) {
     let messages = runner.messages().await;
     assert_eq!(ids_of(&messages, "a"), ["a-4", "a-5"]);
     assert_eq!(ids_of(&messages, "b"), ["b-1", "b-2"]);
+    // The same for what a handler sends.
+    assert_eq!(tidy(store, upkeep).await.streams, 0);
+    pass(world, 6000);
+    assert_eq!(tidy(store, upkeep).await.streams, 1);
+    let done = vec![Done { at: new[0].at, consumer: None }];
+    let messages = vec![inbox("c", "c-2"), inbox("b", "b-3")];
+    store.commit(Commit { done, messages, ..runner.effects() }).await.unwrap();
+    assert_eq!(ids_of(&runner.messages().await, "c"), ["c-2"]);
 }
 
 /// A dead letter can be replayed though its stream was forgotten.

@@ -36,11 +36,12 @@ BEGIN /* app/send */
     END LOOP;
     SELECT * INTO v_put FROM {fn}.put_messages(
         NULL, ARRAY[send.owner], ARRAY[v_queue], ARRAY[send.stream], ARRAY[1],
-        ARRAY[{fn}.stream_hash(send.owner, send.stream)],
+        ARRAY[{fn}.stream_hash(send.owner, send.stream)], NULL,
         ARRAY[1], ARRAY[0], ARRAY[v_id], ARRAY[send.kind], ARRAY[send.payload], ARRAY[nullif(send.headers, '{}')::text],
         ARRAY[send.not_before], ARRAY[nullif(to_jsonb(send.consumers), '[]')::text],
         CASE WHEN v_once THEN ARRAY[1] ELSE '{}' END,
         CASE WHEN v_once THEN ARRAY[send.owner] ELSE '{}' END,
+        CASE WHEN v_once THEN ARRAY[v_queue] ELSE '{}' END,
         CASE WHEN v_once THEN ARRAY[v_id] ELSE '{}' END,
         CASE WHEN v_once THEN ARRAY[sha256(convert_to(send.queue, 'UTF8') || '\x00'::bytea || convert_to(send.stream, 'UTF8')
                                            || '\x00'::bytea || convert_to(send.kind, 'UTF8') || '\x00'::bytea

@@ -2,7 +2,8 @@
 -- that a commit locks, so that two that meet never wait for each other crosswise. Behind partition/fence.
 CREATE FUNCTION {fn}.lock_calls(
     c_owner text[], c_request text[], m_partition int[], m_stream bigint[], m_position bigint[]
-) RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+) RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET plan_cache_mode = force_generic_plan AS $$
 BEGIN /* call/lock_calls */
     PERFORM FROM (
         SELECT k.owner, k.request FROM (

@@ -1,7 +1,8 @@
 -- Counts the repeat of a call, also of one in the archive; false when there is none. WR409 for another question. Who waits
 -- for an answer that is still to come is told from now on.
 CREATE FUNCTION {fn}.repeat_call(p_owner text, p_request text, p_hash bytea, p_waiter uuid)
-RETURNS boolean LANGUAGE plpgsql SET enable_seqscan = off AS $$
+RETURNS boolean LANGUAGE plpgsql SET enable_seqscan = off
+SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_hash bytea;
 BEGIN /* call/repeat_call */

@@ -4,7 +4,8 @@ CREATE FUNCTION {fn}.submit_call(
     p_now timestamptz, p_owner text, p_request text, p_type text, p_id text, p_method text, p_hash bytea, p_args bytea,
     p_policy text, p_caller_object text, p_caller_client text, p_expires_at timestamptz, p_waiter uuid, p_stream text,
     p_headers text, OUT o_partition int, OUT o_stream bigint, OUT o_position bigint
-) LANGUAGE plpgsql SET enable_seqscan = off AS $$
+) LANGUAGE plpgsql SET enable_seqscan = off
+SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_now  timestamptz;
     v_put  record;
@@ -25,7 +26,7 @@ BEGIN /* call/submit_call */
             o_position := v_put.position;
             INSERT INTO windrow.messages (partition, stream_no, position, id, kind, payload, headers, sent_at)
             VALUES (o_partition, o_stream, o_position, p_request, p_method, p_args, p_headers::jsonb, v_now);
-            PERFORM {fn}.wake(ARRAY[o_partition]);
+            PERFORM {fn}.wake(ARRAY[o_partition], p_waiter);
         ELSIF NOT {fn}.repeat_call(p_owner, p_request, p_hash, p_waiter) THEN
             RAISE EXCEPTION 'call % was forgotten at this moment', p_request USING ERRCODE = '40001';
         END IF;

@@ -5,7 +5,8 @@ CREATE FUNCTION {fn}.submit_calls(
     c_args bytea[], c_policy text[], c_caller_object text[], c_caller_client text[], c_expires_at timestamptz[],
     c_waiter uuid[], c_stream text[], c_headers text[],
     OUT o_partition int[], OUT o_stream bigint[], OUT o_position bigint[]
-) LANGUAGE plpgsql SET enable_seqscan = off AS $$
+) LANGUAGE plpgsql SET enable_seqscan = off
+SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_now    timestamptz;
     v_stream record;

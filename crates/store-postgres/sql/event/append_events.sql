@@ -9,7 +9,8 @@ CREATE FUNCTION {fn}.append_events(
     a_stream int[], a_before int[], a_n int[], a_expected bigint[],
     e_append int[], e_at int[], e_id text[], e_kind text[], e_payload bytea[], e_headers text[],
     OUT o_first bigint[]
-) LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+) LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_now  timestamptz;
     v_base bigint[];

@@ -1,7 +1,8 @@
 -- Locks a stream, makes it if need be, and draws the place behind its end. WR412 before the set-up.
 CREATE FUNCTION {fn}.lock_stream(
     p_now timestamptz, p_owner text, p_queue smallint, p_name text, OUT no bigint, OUT partition int, OUT "position" bigint
-) LANGUAGE plpgsql SET enable_seqscan = off AS $$
+) LANGUAGE plpgsql SET enable_seqscan = off
+SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
     v_count int;

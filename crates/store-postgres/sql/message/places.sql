@@ -2,7 +2,8 @@
 -- believes of the table: it may have been empty when it was counted last, and a join would then read all of it.
 -- Behind partition/fence, so nobody else moves them.
 CREATE FUNCTION {fn}.places(m_partition int[], m_stream bigint[], m_position bigint[])
-RETURNS tid[] LANGUAGE plpgsql SET enable_seqscan = off AS $$
+RETURNS tid[] LANGUAGE plpgsql SET enable_seqscan = off
+SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_places tid[] := ARRAY(
         SELECT x.ctid

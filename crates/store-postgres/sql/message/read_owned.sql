@@ -3,6 +3,7 @@
 -- after 10,000 streams. Streams whose first message must wait are left out, unless the reader holds some of it; h_stream is sorted. Rows
 -- of kind 0 are messages, 1 marks (stream_no: behind which to go on), 2 lost partitions, 3 the next time that one is due.
 -- What is given is on disk when the transaction ends, whoever wrote it: a reader acts on it outside of this database.
+-- STABLE: all of it is of one moment, which was before the first line of the function.
 CREATE FUNCTION {fn}.read_owned(
     p_now timestamptz, p_instance uuid, f_no int[], f_epoch bigint[], f_after bigint[],
     h_stream bigint[], h_position bigint[], p_messages_max int, p_stream_max int
@@ -10,9 +11,11 @@ CREATE FUNCTION {fn}.read_owned(
     what smallint, partition int, stream_no bigint, "position" bigint, queue smallint, owner text, stream text, id text,
     kind text, payload bytea, headers text, sent_at timestamptz, not_before timestamptz, attempts int, started bigint,
     waiting text[], error text
-) LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+) LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
+SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
+    v_here      pg_lsn := pg_current_wal_insert_lsn();
     v_now       timestamptz := coalesce(p_now, clock_timestamp());
     v_room      int := p_messages_max;
     v_mine      int[] := '{}';
@@ -93,7 +96,7 @@ BEGIN /* message/read_owned */
                                 AND k.stream_no = u.stream_no AND k.position = u.position LIMIT 1) m
          CROSS JOIN LATERAL (SELECT * FROM windrow.streams k WHERE k.no = m.stream_no LIMIT 1) s
          ORDER BY u.i;
-        PERFORM pg_logical_emit_message(true, 'windrow', '');
+        PERFORM {fn}.flush_unless_flushed(v_here);
     END IF;
     RETURN QUERY
     SELECT 3::smallint, NULL::int, NULL::bigint, NULL::bigint, NULL::smallint, NULL::text, NULL::text, NULL::text,

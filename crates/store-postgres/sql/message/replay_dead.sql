@@ -33,14 +33,14 @@ BEGIN /* message/replay_dead */
         i := v.i; partition := w.partition; stream_no := w.no; position := w.position;
         RETURN NEXT;
     END LOOP;
-    FOR v IN SELECT d.owner, d.message_id, d.stream_no, d.position, u.partition AS to_partition, u.stream_no AS to_stream,
+    FOR v IN SELECT d.owner, d.queue, d.message_id, d.stream_no, d.position, u.partition AS to_partition, u.stream_no AS to_stream,
                     u.position AS to_position
                FROM unnest(v_ids, v_partitions, v_streams, v_positions) u(id, partition, stream_no, position)
                JOIN windrow.dead_letters d ON d.id = u.id
-              ORDER BY d.owner COLLATE "C", d.message_id COLLATE "C" LOOP
+              ORDER BY d.owner COLLATE "C", d.queue, d.message_id COLLATE "C" LOOP
         UPDATE windrow.message_ids x
            SET partition = v.to_partition, stream_no = v.to_stream, position = v.to_position
-         WHERE x.owner = v.owner AND x.id = v.message_id AND x.stream_no = v.stream_no AND x.position = v.position;
+         WHERE x.owner = v.owner AND x.queue = v.queue AND x.id = v.message_id AND x.stream_no = v.stream_no AND x.position = v.position;
     END LOOP;
     DELETE FROM windrow.dead_letters d WHERE d.id = ANY (p_ids);
     PERFORM {fn}.wake(v_partitions);

@@ -14,13 +14,15 @@ DECLARE
     v_streams bigint[];
 BEGIN /* message/tidy_messages */
     WITH old AS (
-        SELECT x.owner, x.id FROM windrow.message_ids x
+        SELECT x.owner, x.queue, x.id FROM windrow.message_ids x
          WHERE x.seen_at <= v_now - p_dedupe_ms * v_ms
            AND NOT EXISTS (SELECT 1 FROM windrow.messages m WHERE m.partition = x.partition
                               AND m.stream_no = x.stream_no AND m.position = x.position)
-           AND NOT EXISTS (SELECT 1 FROM windrow.dead_letters d WHERE d.owner = x.owner AND d.message_id = x.id)
+           AND NOT EXISTS (SELECT 1 FROM windrow.dead_letters d WHERE d.owner = x.owner AND d.message_id = x.id
+                              AND d.queue = x.queue)
          ORDER BY x.seen_at LIMIT p_limit FOR UPDATE OF x SKIP LOCKED)
-    DELETE FROM windrow.message_ids x USING old WHERE x.owner = old.owner AND x.id = old.id;
+    DELETE FROM windrow.message_ids x USING old
+     WHERE x.owner = old.owner AND x.queue = old.queue AND x.id = old.id;
     GET DIAGNOSTICS ids = ROW_COUNT;
 
     WITH old AS (

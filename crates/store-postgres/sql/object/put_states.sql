@@ -1,7 +1,8 @@
 -- Writes what objects are from now on; a null state forgets one. WR400 for one whose partition is not among the fences.
 -- Behind partition/fence, so nobody else writes them; sorted by bytes, each object once.
 CREATE FUNCTION {fn}.put_states(p_now timestamptz, f_no int[], o_owner text[], o_stream text[], o_state bytea[])
-RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_other text;
 BEGIN /* object/put_states */
@@ -11,11 +12,8 @@ BEGIN /* object/put_states */
     IF FOUND THEN
         RAISE EXCEPTION 'the partition of object % has no fence', v_other USING ERRCODE = 'WR400';
     END IF;
-    FOR i IN 1 .. cardinality(o_stream) LOOP
-        IF o_state[i] IS NULL THEN
-            DELETE FROM windrow.objects o WHERE o.owner = o_owner[i] AND o.stream = o_stream[i];
-        END IF;
-    END LOOP;
+    DELETE FROM windrow.objects o USING unnest(o_owner, o_stream, o_state) u(owner, stream, state)
+     WHERE u.state IS NULL AND o.owner = u.owner AND o.stream = u.stream;
     INSERT INTO windrow.objects AS o (owner, stream, state, updated_at)
     SELECT u.owner, u.stream, u.state, coalesce(p_now, clock_timestamp())
       FROM unnest(o_owner, o_stream, o_state) WITH ORDINALITY u(owner, stream, state, i)

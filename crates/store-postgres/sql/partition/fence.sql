@@ -2,7 +2,8 @@
 -- when the instance is tombstoned or unknown. One lock on the instance's own member row stands for all of them: whoever
 -- takes a partition away locks that row first. The partitions are read behind the lock, with a new snapshot.
 CREATE FUNCTION {fn}.fence(p_instance uuid, f_no int[], f_epoch bigint[])
-RETURNS void LANGUAGE plpgsql SET enable_seqscan = off AS $$
+RETURNS void LANGUAGE plpgsql SET enable_seqscan = off
+SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_tombstoned timestamptz;
     v_owned      bigint;
@@ -12,13 +13,18 @@ BEGIN /* partition/fence */
     IF NOT FOUND OR v_tombstoned IS NOT NULL THEN
         RAISE EXCEPTION 'instance % is no member any more', p_instance USING ERRCODE = 'WR410';
     END IF;
-    IF cardinality(f_no) > 0 THEN
+    -- Many are found with one look at all of them, few one by one.
+    IF cardinality(f_no) > 16 THEN
+        SELECT count(*) INTO v_owned
+          FROM (SELECT p.no, p.epoch FROM windrow.partitions p WHERE p.instance = p_instance OFFSET 0) p
+          JOIN unnest(f_no, f_epoch) f(no, epoch) ON f.no = p.no AND f.epoch = p.epoch;
+    ELSE
         SELECT count(*) INTO v_owned
           FROM unnest(f_no, f_epoch) f(no, epoch)
          CROSS JOIN LATERAL (SELECT FROM windrow.partitions p
                               WHERE p.no = f.no AND p.epoch = f.epoch AND p.instance = p_instance LIMIT 1) p;
-        IF v_owned <> cardinality(f_no) THEN
-            RAISE EXCEPTION 'a partition is another''s, or of another epoch' USING ERRCODE = 'WR410';
-        END IF;
+    END IF;
+    IF v_owned <> cardinality(f_no) THEN
+        RAISE EXCEPTION 'a partition is another''s, or of another epoch' USING ERRCODE = 'WR410';
     END IF;
 END $$;

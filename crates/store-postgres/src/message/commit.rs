@@ -13,11 +13,12 @@ use windrow_store::message::{
     Commit, Committed, ERROR_BYTES_MAX, Exchange, Exchanged, HISTORY_MAX, MessageRef,
 };
 
+use super::known::Known;
 use super::put::{Puts, consumers};
 use super::read::{Reads, work};
 use crate::call::{Answers, Submits};
 use crate::db::{Call, Inside, Param, Sql, sql};
-use crate::error::with_versions;
+use crate::error::{is_mistaken, with_versions};
 use crate::event::Appends;
 use crate::object::States;
 use crate::partition::Fences;
@@ -213,7 +214,23 @@ impl PostgresStore {
         let commit = &exchange.commit;
         commit.check(verb)?;
         exchange.read.iter().try_for_each(|read| read.check(verb))?;
-        let effects = Effects::of(verb, self.db.now(), commit)?;
+        let mut effects = Effects::of(verb, self.db.now(), commit)?;
+        effects.puts.recall(&self.known);
+        match self.write_once(verb, exchange, &effects).await {
+            Err(error) if is_mistaken(&error) && effects.puts.mistook(&self.known) => {
+                self.write_once(verb, exchange, &effects).await
+            }
+            written => written,
+        }
+    }
+
+    async fn write_once(
+        &self,
+        verb: &'static str,
+        exchange: &Exchange,
+        effects: &Effects<'_>,
+    ) -> Result<Exchanged> {
+        let commit = &exchange.commit;
         let statements = effects.statements(commit);
         let reads = exchange.read.as_ref().map(Reads::of);
         let read = reads.as_ref().map(|reads| reads.params(&effects.now));
@@ -236,7 +253,7 @@ impl PostgresStore {
             false => self.db.call(verb, &commit.instance, &calls).await,
         };
         let answers = answers.map_err(with_versions)?;
-        let committed = effects.committed(&statements, &answers);
+        let committed = effects.committed(&statements, &answers, &self.known);
         let work = match &read {
             Some(_) => work(answers.last().map(Vec::as_slice).unwrap_or_default())?,
             None => Default::default(),
@@ -256,7 +273,7 @@ impl PostgresStore {
         let calls: Vec<Call<'_>> =
             statements.iter().map(|(_, sql, params)| Call { sql: *sql, params }).collect();
         let answers = self.db.end(verb, &commit.instance, client, &calls).await;
-        Ok(effects.committed(&statements, &answers.map_err(with_versions)?))
+        Ok(effects.committed(&statements, &answers.map_err(with_versions)?, &self.known))
     }
 }
 
@@ -264,20 +281,21 @@ impl PostgresStore {
 type Statement<'a> = (Part, Sql, Vec<Param<'a>>);
 
 impl Effects<'_> {
-    fn committed(&self, statements: &[Statement<'_>], answers: &[Vec<Row>]) -> Committed {
+    fn committed(
+        &self,
+        statements: &[Statement<'_>],
+        answers: &[Vec<Row>],
+        known: &Known,
+    ) -> Committed {
         let mut committed = Committed::default();
         for ((part, ..), answer) in statements.iter().zip(answers) {
-            self.note(*part, answer, &mut committed);
+            match part {
+                Part::Sent => committed.sent = self.puts.sent(answer, known),
+                Part::Submitted => committed.submitted = self.submits.submitted(answer),
+                Part::Appended => committed.appended = self.appends.appended(answer),
+                Part::Rest => {}
+            }
         }
         committed
-    }
-
-    fn note(&self, part: Part, answer: &[Row], committed: &mut Committed) {
-        match part {
-            Part::Sent => committed.sent = self.puts.sent(answer),
-            Part::Submitted => committed.submitted = self.submits.submitted(answer),
-            Part::Appended => committed.appended = self.appends.appended(answer),
-            Part::Rest => {}
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! What is on its way.
 
 mod commit;
+mod known;
 mod list;
 mod put;
 mod read;
@@ -20,11 +21,13 @@ use windrow_store::message::{
 };
 
 use crate::db::{Call, sql};
+use crate::error::is_mistaken;
 use crate::partition::number;
 use crate::sweep::SECS_MAX;
 use crate::{PostgresStore, rows};
 
 pub(crate) use commit::{Refs, kept};
+pub(crate) use known::Known;
 
 #[async_trait]
 impl Messages for PostgresStore {
@@ -34,13 +37,19 @@ impl Messages for PostgresStore {
         if messages.is_empty() {
             return Ok(Vec::new());
         }
-        let puts = put::Puts::of(VERB, &messages)?;
+        let mut puts = put::Puts::of(VERB, &messages)?;
+        puts.recall(&self.known);
         let now = self.db.now();
-        let params = puts.params(&now);
-        // Many senders meet in a stream: its lock must not wait for the disk.
-        let calls = [Call { sql: sql!("message/send"), params: &params }];
-        let answers = self.db.call_early(VERB, &"messages", &calls).await?;
-        Ok(puts.sent(&answers[0]))
+        loop {
+            let params = puts.params(&now);
+            // Many senders meet in a stream: its lock must not wait for the disk.
+            let calls = [Call { sql: sql!("message/send"), params: &params }];
+            match self.db.call_early(VERB, &"messages", &calls).await {
+                Ok(answers) => return Ok(puts.sent(&answers[0], &self.known)),
+                Err(error) if is_mistaken(&error) && puts.mistook(&self.known) => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     async fn read_owned(&self, read: Read) -> Result<Work> {

@@ -11,6 +11,7 @@ use windrow_store::error::{Error, Kind, Result};
 use windrow_store::message::{MessageRef, NewMessage, Sent};
 
 use super::json;
+use super::known::{Known, StreamKey};
 use crate::db::Param;
 
 /// A send as `sql/message/put_messages.sql` takes it: streams and ids sorted by bytes, each once.
@@ -21,6 +22,8 @@ pub(crate) struct Puts<'a> {
     names: Vec<&'a str>,
     counts: Vec<i32>,
     hashes: Vec<i64>,
+    /// The numbers of the streams, when all are known.
+    numbers: Option<Vec<i64>>,
     streams: Vec<i32>,
     backs: Vec<i32>,
     ids: Vec<&'a str>,
@@ -31,6 +34,7 @@ pub(crate) struct Puts<'a> {
     waitings: Vec<Option<String>>,
     once: Vec<i32>,
     once_owners: Vec<&'a str>,
+    once_queues: Vec<i16>,
     once_ids: Vec<&'a str>,
     once_digests: Vec<[u8; 32]>,
     /// For every message of the send, the place of the one in the arrays that it is, or repeats.
@@ -47,7 +51,7 @@ impl<'a> Puts<'a> {
             if message.is_deduped() {
                 let NewMessage { queue, stream, kind, payload, .. } = message;
                 let digest = digest(*queue, stream, kind, payload);
-                let key = (message.owner.as_str(), message.id.as_str());
+                let key = (message.owner.as_str(), queue.code(), message.id.as_str());
                 let (first, said) = *seen.entry(key).or_insert((kept.len(), digest));
                 if said != digest {
                     let because = format!("message id {} is used for two messages", message.id);
@@ -61,9 +65,10 @@ impl<'a> Puts<'a> {
             puts.places.push((kept.len(), false));
             kept.push(message);
         }
-        for ((owner, id), (first, digest)) in seen {
+        for ((owner, queue, id), (first, digest)) in seen {
             puts.once.push(i32::try_from(first + 1).expect("bounded by SEND_MAX"));
             puts.once_owners.push(owner);
+            puts.once_queues.push(queue);
             puts.once_ids.push(id);
             puts.once_digests.push(digest);
         }
@@ -100,8 +105,25 @@ impl<'a> Puts<'a> {
         }
     }
 
+    /// The streams, sorted by bytes.
+    fn keys(&self) -> impl Iterator<Item = StreamKey<'a>> {
+        let of = self.owners.iter().zip(&self.queues).zip(&self.names);
+        of.map(|((owner, queue), name)| (*owner, *queue, *name))
+    }
+
+    /// Looks whether the streams are known.
+    pub(super) fn recall(&mut self, known: &Known) {
+        self.numbers = known.numbers(self.keys());
+    }
+
+    /// They were not what they were known for. False when they were not known.
+    pub(super) fn mistook(&mut self, known: &Known) -> bool {
+        known.forget(self.keys());
+        self.numbers.take().is_some()
+    }
+
     /// In the order of `sql/message/put_messages.sql`.
-    pub(crate) fn params<'b>(&'b self, now: &'b Option<Timestamp>) -> [Param<'b>; 18] {
+    pub(crate) fn params<'b>(&'b self, now: &'b Option<Timestamp>) -> [Param<'b>; 20] {
         [
             (now, Type::TIMESTAMPTZ),
             (&self.owners, Type::TEXT_ARRAY),
@@ -109,6 +131,7 @@ impl<'a> Puts<'a> {
             (&self.names, Type::TEXT_ARRAY),
             (&self.counts, Type::INT4_ARRAY),
             (&self.hashes, Type::INT8_ARRAY),
+            (&self.numbers, Type::INT8_ARRAY),
             (&self.streams, Type::INT4_ARRAY),
             (&self.backs, Type::INT4_ARRAY),
             (&self.ids, Type::TEXT_ARRAY),
@@ -119,15 +142,19 @@ impl<'a> Puts<'a> {
             (&self.waitings, Type::TEXT_ARRAY),
             (&self.once, Type::INT4_ARRAY),
             (&self.once_owners, Type::TEXT_ARRAY),
+            (&self.once_queues, Type::INT2_ARRAY),
             (&self.once_ids, Type::TEXT_ARRAY),
             (&self.once_digests, Type::BYTEA_ARRAY),
         ]
     }
 
-    /// What the answer says of each message of the send.
-    pub(crate) fn sent(&self, answer: &[Row]) -> Vec<Sent> {
+    /// What the answer says of each message of the send, which has been committed.
+    pub(super) fn sent(&self, answer: &[Row], known: &Known) -> Vec<Sent> {
         let Some(row) = answer.first() else { return Vec::new() };
         let ends = Places::read(row, "o_stream", "o_partition", "o_position");
+        if self.numbers.is_none() {
+            known.learn(self.keys().zip(ends.streams.iter().copied()));
+        }
         let index = |number: i32| usize::try_from(number - 1).expect("from one");
         let place = |(stream, back): (&i32, &i32)| {
             let end = ends.at(index(*stream));

@@ -367,7 +367,8 @@ async fn a_sleeper_is_told_of_work_and_its_stream_ends_with_the_connection() {
     reader.store.set_asleep(reader.instance, true).await.unwrap();
     send(&session, "a", "told").await.unwrap();
     let wake = timeout(Duration::from_secs(10), wakes.next()).await.unwrap();
-    assert_eq!(wake, Some(Wake::Work));
+    let partition = reader.messages().await[0].at.partition;
+    assert_eq!(wake, Some(Wake::Work(vec![partition])));
     reader.store.set_asleep(reader.instance, false).await.unwrap();
     send(&session, "a", "untold again").await.unwrap();
     let listening = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity

@@ -124,7 +124,8 @@ fn replay_one(tx: &Tx<'_>, scope: &Scope, dead: DeadLetterId, count: u16) -> Res
     };
     let at = send::put(tx, count, &letter)?;
     let (from, to) = (place(found.at), place(at));
-    let moved = params![found.owner.as_str(), found.id, from.0, from.1, from.2, to.0, to.1, to.2];
+    let (owner, queue) = (found.owner.as_str(), found.queue.code());
+    let moved = params![owner, queue, found.id, from.0, from.1, from.2, to.0, to.1, to.2];
     tx.run(sql!("message/move_id"), moved)?;
     tx.run(sql!("message/discard_dead"), of)?;
     Ok(Sent { at, is_duplicate: false })

@@ -56,8 +56,8 @@ fn one(tx: &Tx<'_>, count: u16, message: &NewMessage) -> Result<Sent> {
     let at = put(tx, count, &letter)?;
     if let Some(says) = says {
         let (no, stream_no, position) = super::place(at);
-        let seen =
-            params![message.owner.as_str(), message.id, says, no, stream_no, position, tx.now];
+        let owner = message.owner.as_str();
+        let seen = params![owner, queue.code(), message.id, says, no, stream_no, position, tx.now];
         tx.run(sql!("message/add_id"), seen)?;
     }
     Ok(Sent { at, is_duplicate: false })
@@ -65,7 +65,7 @@ fn one(tx: &Tx<'_>, count: u16, message: &NewMessage) -> Result<Sent> {
 
 /// Where the first with that id is or was; `Conflict` when it said something else.
 fn find_first(tx: &Tx<'_>, message: &NewMessage, says: &[u8; 32]) -> Result<Option<MessageRef>> {
-    let of = [message.owner.as_str(), &message.id];
+    let of = params![message.owner.as_str(), message.queue.code(), message.id];
     let first = tx.one(sql!("message/find_id"), of, |row| {
         Ok((row.get::<_, [u8; 32]>(0)?, read_place(row, 1)?))
     })?;
