@@ -1,7 +1,8 @@
 //! Retry policy: turns a failed try into "again at" or "give up".
 //!
 //! Holds throughout: no line is tried more often than its class allows, no delay is longer than the
-//! policy's longest, and a target's `Retry-After` is never undercut (within that bound).
+//! policy's longest, and a target's `Retry-After` is never undercut (within that bound). Messages have
+//! [`Patience`] besides: a target that is away costs them no tries, only time.
 
 use std::time::Duration;
 
@@ -81,5 +82,52 @@ impl Policy {
         let jittered = Duration::from_millis(ceiling).mul_f64(roll);
         let wanted = retry_after.unwrap_or_default().saturating_add(jittered);
         wanted.min(Duration::from_millis(self.backoff_ms_max))
+    }
+}
+
+/// How long messages and calls wait for a target that is away: one that is not reached, or that says
+/// it is not ready. Such tries do not count.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Patience {
+    /// One that was sent longer ago than that is given up on, once its target has been away for a
+    /// while: a twenty-fourth of the same time.
+    pub give_up_secs: u64,
+    /// Longest wait between two tries, unless the target asks for a longer one.
+    pub backoff_ms_max: u64,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { give_up_secs: 24 * 60 * 60, backoff_ms_max: 15_000 }
+    }
+}
+
+impl Patience {
+    /// Whether that is enough. `away` is for how long its own tries have met nobody: a message that is
+    /// old for another reason (it was to be sent late, or stood behind others) is not given up on at
+    /// the first trouble.
+    pub fn is_over(&self, age: Duration, away: Duration) -> bool {
+        let enough = Duration::from_secs(self.give_up_secs);
+        age >= enough && away >= enough / 24
+    }
+
+    /// The wait before the next try of one whose target has been `away` for so long: about as long
+    /// again, from the policy's first wait to the longest of this, with jitter in its upper half. What
+    /// the target asked for comes on top, and only the policy's longest wait bounds the two.
+    pub fn delay(
+        &self,
+        policy: &Policy,
+        away: Duration,
+        retry_after: Option<Duration>,
+        roll: f64,
+    ) -> Duration {
+        let [least, most, longest] =
+            [policy.backoff_ms_min, self.backoff_ms_max, policy.backoff_ms_max]
+                .map(Duration::from_millis);
+        let ceiling = away.max(least).min(most).min(longest);
+        let roll = if roll.is_nan() { 0.0 } else { roll.clamp(0.0, 1.0) };
+        // Large numbers are rounded on the way through a fraction.
+        let jittered = (ceiling / 2).saturating_add((ceiling / 2).mul_f64(roll)).min(ceiling);
+        jittered.saturating_add(retry_after.unwrap_or_default()).min(longest)
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use proptest::prelude::*;
 use windrow_domain::attempt::{Class, Failure, Status};
-use windrow_domain::retry::{Decision, Policy};
+use windrow_domain::retry::{Decision, Patience, Policy};
 
 fn failure(class: Class, retry_after: Option<Duration>) -> Failure {
     Failure { class, code: "http_503".to_owned(), message: "Busy.".to_owned(), retry_after }
@@ -103,6 +103,43 @@ proptest! {
             Decision::GiveUp(_) => prop_assert!(attempt >= policy.attempts_max(class)),
         }
     }
+}
+
+proptest! {
+    #[test]
+    fn who_waits_for_a_target_that_is_away_stays_within_all_bounds(
+        policy in wild(), give_up_secs: u64, backoff_ms_max: u64, away in any::<Duration>(),
+        asked in prop::option::of(any::<Duration>()), roll in roll(),
+    ) {
+        let patience = Patience { give_up_secs, backoff_ms_max };
+        let longest = Duration::from_millis(policy.backoff_ms_max);
+        let delay = patience.delay(&policy, away, asked, roll);
+        prop_assert!(delay <= longest);
+        prop_assert!(delay >= asked.unwrap_or_default().min(longest));
+        prop_assert!(asked.is_some() || delay <= Duration::from_millis(backoff_ms_max));
+        prop_assert!(!patience.is_over(away, Duration::ZERO) || give_up_secs < 24);
+    }
+}
+
+#[test]
+fn the_longer_a_target_is_away_the_longer_the_waits_up_to_a_bound() {
+    let (policy, patience) = (Policy::default(), Patience::default());
+    let wait = |secs, roll| patience.delay(&policy, Duration::from_secs(secs), None, roll);
+    let longest: Vec<u128> = [0, 1, 4, 10, 60, 3600].map(|secs| wait(secs, 1.0).as_millis()).into();
+    assert_eq!(longest, [500, 1_000, 4_000, 10_000, 15_000, 15_000]);
+    assert_eq!(wait(60, 0.0).as_millis(), 7_500, "the jitter is the upper half");
+    let asked = patience.delay(&policy, Duration::ZERO, Some(Duration::from_secs(120)), 0.5);
+    assert!(asked >= Duration::from_secs(120), "{asked:?}");
+}
+
+#[test]
+fn a_message_is_given_up_on_when_it_is_old_and_its_target_is_away_for_a_while() {
+    let patience = Patience::default();
+    let hours = |hours: u64| Duration::from_secs(hours * 3600);
+    assert!(!patience.is_over(hours(23), hours(23)));
+    assert!(patience.is_over(hours(24), hours(24)));
+    assert!(!patience.is_over(hours(999), hours(0)), "it was late, and this is the first trouble");
+    assert!(patience.is_over(hours(999), hours(1)));
 }
 
 #[test]
