@@ -124,7 +124,7 @@ async fn silence_is_a_timeout_and_a_lost_connection_is_the_networks() {
     let silent = refused(Act::Hang).await;
     assert_eq!((silent.class, silent.code.as_str()), (Class::Timeout, "first_byte_timeout"));
     let reset = refused(Act::Reset).await;
-    assert_eq!((reset.class, reset.code.as_str()), (Class::Network, "connection_lost"));
+    assert_eq!((reset.class, reset.code.as_str()), (Class::Network, "connection_cut"));
     let upstream = Upstream::start(Script::echo()).await.unwrap();
     upstream.stop().await;
     let webhook = Webhook::new("hook", &options(&upstream)).unwrap();

@@ -7,6 +7,7 @@
 //! Absent on purpose: retries and order per stream, which are the message runner's; clients of
 //! brokers, which live in a crate of their own so that this one stays light.
 
+mod away;
 mod inlet;
 mod route;
 mod secret;
@@ -21,6 +22,7 @@ use jiff::Timestamp;
 use windrow_domain::Owner;
 use windrow_domain::attempt::Failure;
 
+pub use away::{CONNECTION_CUT, is_away};
 pub use inlet::{Arrived, Inlet};
 pub use route::{NameTwice, Pattern, Patterns, Route, Routes};
 pub use secret::{BadOption, Secret, shown};
@@ -53,6 +55,6 @@ pub trait Publisher: Send + Sync + 'static {
     fn name(&self) -> &str;
 
     /// Sends; `Ok` when the other side has it durably. At least once: the receiver knows repeats by
-    /// the id.
+    /// the id. Whether a failure counts as a try is said by [`is_away`].
     async fn publish(&self, parcel: &Parcel) -> Result<(), Failure>;
 }

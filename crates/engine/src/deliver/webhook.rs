@@ -15,7 +15,7 @@ use windrow_domain::attempt::{Class, Failure};
 
 use super::secret::{BadOption, Secret, shown};
 use super::signature::{self, Key, header_id, header_text};
-use super::{Parcel, Publisher};
+use super::{CONNECTION_CUT, Parcel, Publisher};
 use crate::clock::Clock;
 use crate::execute::http::timeout::{Answer, Bounds, Trouble, exchange};
 use crate::execute::http::{Headers, Upstream, classify, client, retry_after};
@@ -276,7 +276,7 @@ fn lost(origin: &str, bounds: &Bounds, trouble: &Trouble) -> Failure {
         Trouble::Send(error) | Trouble::Cut(error) => {
             let cause = classify::cause(error);
             let message = format!("The connection to {origin} was lost: {cause}.");
-            failure(Class::Network, "connection_lost", message)
+            failure(Class::Network, CONNECTION_CUT, message)
         }
         // Only the head is waited for here: what happens to the body does not decide.
         Trouble::FirstByte | Trouble::Idle | Trouble::Total | Trouble::TooLarge => {

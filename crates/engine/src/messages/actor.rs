@@ -26,8 +26,10 @@ use crate::signal::Stop;
 
 use self::timing::{Doze, Pause};
 
+use super::away::Away;
 use super::board::{Board, Phase};
 use super::commit::{Committer, Verdict, fitting};
+use super::contended::{Contended, HELD, Look};
 use super::entry::{Entry, Judge, Task};
 use super::gauges::{count, set};
 use super::options::Options;
@@ -66,7 +68,7 @@ enum Event {
     Loaded(Vec<(Task, Plan)>, Result<Vec<Option<Bytes>>>),
     Tried(Box<Entry>),
     Ran(Ran),
-    Settled(Vec<(Entry, Verdict)>),
+    Settled { apart: bool, settled: Vec<(Entry, Verdict)> },
     Dozed(bool, Result<()>),
     Cleared(Vec<Fence>, Result<()>),
 }
@@ -84,6 +86,11 @@ pub(super) struct Actor {
     /// When the oldest of it came.
     pending_since: u64,
     commits: usize,
+    /// What is to be committed with nothing else, since it may be refused.
+    apart: VecDeque<Entry>,
+    apart_commits: usize,
+    /// Streams that others hold.
+    contended: Contended,
     /// Places of calls in their own transactions.
     inside: Arc<Semaphore>,
     is_reading: bool,
@@ -96,6 +103,8 @@ pub(super) struct Actor {
     dues: BTreeMap<PartitionNo, Timestamp>,
     /// Waits after trouble with the database.
     pause: Pause,
+    /// Waits after commits that were refused through nobody's doing.
+    busy_pause: Pause,
     /// Waits when the database's clock is behind ours.
     due_pause: Pause,
     polled_at: u64,
@@ -109,7 +118,12 @@ impl Actor {
         commands: mpsc::Receiver<Command>,
         drained: mpsc::Sender<Fence>,
     ) -> Self {
-        let judge = Judge { policy: core.options.retry.clone(), clock: core.clock.clone() };
+        let judge = Judge {
+            policy: core.options.retry.clone(),
+            patience: core.options.away.clone(),
+            clock: core.clock.clone(),
+            away: Arc::new(Away::new(core.clock.clone())),
+        };
         let counters = core.shared.counters.clone();
         let committer = Committer { store: core.store.clone(), judge: judge.clone(), counters };
         let states = States::new(core.options.states_max, core.options.states_bytes_max);
@@ -123,6 +137,9 @@ impl Actor {
             pending: VecDeque::new(),
             pending_since: 0,
             commits: 0,
+            apart: VecDeque::new(),
+            apart_commits: 0,
+            contended: Contended::default(),
             inside: Arc::new(Semaphore::new(core.options.transactions_in_flight_max)),
             is_reading: false,
             unloaded: Vec::new(),
@@ -131,6 +148,7 @@ impl Actor {
             drained,
             dues: BTreeMap::new(),
             pause: Pause::new(20, 2_000),
+            busy_pause: Pause::new(20, 1_000),
             due_pause: Pause::new(20, 1_000),
             polled_at: now,
             doze: Doze::new(now, core.options.awake_ms),
@@ -243,7 +261,18 @@ impl Actor {
 
     /// Commits what is there: at once when no other commit is under way, else in company.
     fn start_commits(&mut self, now: u64) {
-        let options = &self.core.options;
+        let core = self.core.clone();
+        let options = &core.options;
+        // One place is left to those that nobody holds up.
+        let apart_max = options.commits_in_flight_max.saturating_sub(1).max(1);
+        while self.apart_commits < apart_max && self.commits < options.commits_in_flight_max {
+            let Some(entry) = self.apart.pop_front() else { break };
+            self.apart_commits += 1;
+            self.start_commit(true, vec![entry]);
+        }
+        if !self.busy_pause.is_over(now) {
+            return;
+        }
         while !self.pending.is_empty() && self.commits < options.commits_in_flight_max {
             let waited = now.saturating_sub(self.pending_since) >= options.commit_linger_ms;
             let is_full = self.pending.len() >= options.commit_messages_max;
@@ -252,11 +281,17 @@ impl Actor {
             }
             let fits = fitting(self.pending.iter(), options.commit_messages_max);
             let entries: Vec<Entry> = self.pending.drain(..fits).collect();
-            self.commits += 1;
-            let (committer, instance) = (self.committer.clone(), self.core.shared.instance());
-            self.tasks
-                .spawn(async move { Event::Settled(committer.settle(instance, entries).await) });
+            self.start_commit(false, entries);
         }
+    }
+
+    fn start_commit(&mut self, apart: bool, entries: Vec<Entry>) {
+        self.commits += 1;
+        let (committer, instance) = (self.committer.clone(), self.core.shared.instance());
+        self.tasks.spawn(async move {
+            let settled = committer.settle(instance, entries).await;
+            Event::Settled { apart, settled }
+        });
     }
 
     fn clear_suspects(&mut self) {
@@ -276,10 +311,16 @@ impl Actor {
         all.into_iter().for_each(|no| self.board.close(no, Phase::Draining));
     }
 
-    /// Adds what is to be committed.
+    /// Adds what is to be committed. What writes to a stream that somebody holds is put off.
     fn push(&mut self, entry: Entry) {
+        let now = self.core.clock.millis();
+        let entry = match self.contended.look(now, || entry.touched()) {
+            Look::Free => entry,
+            Look::Probe => return self.apart.push_back(entry),
+            Look::Held(wait) => self.judge.put_off(entry.task, HELD, wait),
+        };
         if self.pending.is_empty() {
-            self.pending_since = self.core.clock.millis();
+            self.pending_since = now;
         }
         self.pending.push_back(entry);
     }

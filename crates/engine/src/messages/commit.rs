@@ -1,7 +1,8 @@
 //! Committing: the effects of many messages in one transaction.
 //!
-//! Holds throughout: one message's conflict fails that message and no other; when nobody knows what a
-//! commit did, nothing is assumed: its streams are read again, and what is gone was committed.
+//! Holds throughout: one message's conflict fails that message and no other; a commit that was refused
+//! because something was locked did nothing, and is no try of anybody; when nobody knows what a commit
+//! did, nothing is assumed: its streams are read again, and what is gone was committed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use windrow_store::{Error, Kind, Plane};
 
 use crate::member::causes;
 
-use super::entry::{End, Entry, Judge};
+use super::entry::{End, Entry, Judge, OURSELVES};
 use super::gauges::{Counters, count};
 
 /// What became of an entry.
@@ -26,6 +27,9 @@ pub(super) enum Verdict {
     Gone,
     /// Its partition, or another one of the same commit, is not ours any more. Nothing happened.
     Lost,
+    /// Something was locked, or transactions collided: nothing happened, and the same may be committed
+    /// again. Whether it was alone, so that it is its own doing.
+    Busy { alone: bool },
     /// Nobody knows.
     Unknown,
 }
@@ -76,6 +80,14 @@ impl Committer {
                 (Kind::Conflict | Kind::Invalid, _) => {
                     settled.extend(group.into_iter().map(|entry| (entry, Verdict::Gone)));
                 }
+                // The database answered, so it undid everything. Were it mistaken, the commit would be
+                // refused the next time, since its messages are counted.
+                (Kind::Busy, many) => {
+                    count(&self.counters.conflicts);
+                    tracing::debug!(error = %causes(&error), many, "a commit was refused");
+                    let verdict = Verdict::Busy { alone: many == 1 };
+                    settled.extend(group.into_iter().map(|entry| (entry, verdict.clone())));
+                }
                 _ => {
                     count(&self.counters.commits_unknown);
                     tracing::warn!(error = %causes(&error), "nobody knows what a commit did");
@@ -99,7 +111,7 @@ impl Committer {
         };
         let code = "conflict".to_owned();
         let failure = Failure { class, code, message, retry_after: None };
-        self.judge.failed(entry.task, &failure, Vec::new())
+        self.judge.failed(entry.task, OURSELVES, &failure)
     }
 }
 

@@ -1,11 +1,12 @@
 //! What one message comes to: what is to be committed for it, and what that means for its stream.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::Timestamp;
 use windrow_domain::attempt::{Class, Failure};
-use windrow_domain::retry::{Decision, Policy};
+use windrow_domain::retry::{Decision, Patience, Policy};
 use windrow_domain::{DeadLetterId, InstanceId, Queue, RequestId};
 use windrow_store::call::{Answer, CallKey, CallResult};
 use windrow_store::message::{
@@ -15,7 +16,9 @@ use windrow_store::object::{ObjectKey, PutState};
 use windrow_store::partition::Fence;
 
 use crate::clock::Clock;
+use crate::deliver::is_away;
 
+use super::away::Away;
 use super::handler::{Effects, StateChange};
 
 /// A message that is being worked on.
@@ -32,7 +35,7 @@ impl Task {
         self.message.at.stream_no
     }
 
-    fn at(&self) -> MessageRef {
+    pub(super) fn at(&self) -> MessageRef {
         self.message.at
     }
 
@@ -50,6 +53,9 @@ impl Task {
     }
 }
 
+/// A stream of messages, by its queue, or of events; its owner and its name.
+pub(super) type Touched = (Option<Queue>, String, String);
+
 /// How it goes on with the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum End {
@@ -61,6 +67,9 @@ pub(super) enum End {
     DoneBy(String),
     /// It is tried again.
     Again(Timestamp),
+    /// Those who do not have it are all it waits for from now on, and they will not have it: it is to be
+    /// given up on, with this error.
+    Narrowed(String),
     /// It was given up on; a call has its error.
     Dead,
 }
@@ -81,6 +90,22 @@ impl Entry {
         self.effect.calls.first()
     }
 
+    /// The streams that it writes to, which others may hold: who is locked out of one of these is why a
+    /// commit was refused.
+    pub(super) fn touched(&self) -> Vec<Touched> {
+        let effect = &self.effect;
+        let sent = effect.messages.iter().map(|new| (Some(new.queue), &new.owner, &new.stream));
+        let told = effect.events.iter().map(|append| (None, &append.owner, &append.stream));
+        let kept = sent.chain(told).map(|(queue, owner, stream)| {
+            (queue, owner.as_str().to_owned(), stream.as_str().to_owned())
+        });
+        let asked = effect.submits.iter().map(|call| {
+            let object = format!("{}/{}", call.object_type, call.object_id);
+            (Some(Queue::Calls), call.key.owner.as_str().to_owned(), object)
+        });
+        kept.chain(asked).collect()
+    }
+
     /// What the object's state is afterwards, when it changes.
     pub(super) fn state(&self) -> Option<&Option<Bytes>> {
         self.effect.states.first().map(|put| &put.state)
@@ -98,11 +123,22 @@ impl Entry {
     }
 }
 
+/// How it goes on with a message for one who failed to take it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ruling {
+    /// It is asked again.
+    Again { not_before: Timestamp, counts: bool },
+    /// It is not asked again.
+    Never,
+}
+
 /// Turns what a try gave into entries.
 #[derive(Clone, Debug)]
 pub(super) struct Judge {
     pub(super) policy: Policy,
+    pub(super) patience: Patience,
     pub(super) clock: Clock,
+    pub(super) away: Arc<Away>,
 }
 
 impl Judge {
@@ -124,7 +160,7 @@ impl Judge {
         let call = task.call_key();
         if state.is_some() && call.is_none() {
             let failure = permanent("only objects keep a state".to_owned());
-            return self.failed(task, &failure, Vec::new());
+            return self.failed(task, OURSELVES, &failure);
         }
         effect.states.extend(state.map(|state| PutState { key, state }));
         effect.events = effects.events;
@@ -148,31 +184,63 @@ impl Judge {
         if let Err(error) = effect.check("commit") {
             let because = crate::member::causes(&error);
             let failure = permanent(format!("its effects cannot be stored: {because}"));
-            return self.failed(task, &failure, Vec::new());
+            return self.failed(task, OURSELVES, &failure);
         }
         Entry::new(task, effect, end)
     }
 
-    /// The try failed: again later, or never. `waiting` are the consumers that are left; empty for no
-    /// change.
-    pub(super) fn failed(&self, task: Task, failure: &Failure, waiting: Vec<String>) -> Entry {
-        let now = self.clock.now();
-        match self.policy.decide(task.attempt, failure, now, fastrand::f64()) {
-            Decision::Again { not_before } => {
-                self.again(task, &failure.message, not_before, waiting, true)
+    /// The try failed: again later, or never.
+    pub(super) fn failed(&self, task: Task, target: &str, failure: &Failure) -> Entry {
+        match self.rule(&task, target, task.attempt, failure) {
+            Ruling::Again { not_before, counts } => {
+                self.again(task, &failure.message, not_before, Vec::new(), counts)
             }
-            Decision::GiveUp(_) => self.give_up(task, &failure.message),
+            Ruling::Never => self.give_up(task, &failure.message),
         }
     }
 
-    /// It waits, and the try does not count.
-    pub(super) fn put_off(&self, task: Task, error: &str) -> Entry {
-        let wait = std::time::Duration::from_millis(self.policy.backoff_ms_max.min(PUT_OFF_MS));
+    /// How it goes on after a target failed to take a message, the `tries`-th time that counts.
+    pub(super) fn rule(&self, task: &Task, target: &str, tries: u32, failure: &Failure) -> Ruling {
+        let (now, at) = (self.clock.now(), task.at());
+        if !is_away(failure) {
+            self.away.met(at);
+            return match self.policy.decide(tries, failure, now, fastrand::f64()) {
+                Decision::Again { not_before } => Ruling::Again { not_before, counts: true },
+                Decision::GiveUp(_) => Ruling::Never,
+            };
+        }
+        let age = Duration::try_from(now.duration_since(task.message.sent_at)).unwrap_or_default();
+        let (own, longest) = self.away.ages(at, target);
+        if self.patience.is_over(age, own) {
+            return Ruling::Never;
+        }
+        let roll = fastrand::f64();
+        let wait = self.patience.delay(&self.policy, longest, failure.retry_after, roll);
+        let wait = self.away.back_after(target, wait);
+        let not_before = now.checked_add(wait).unwrap_or(Timestamp::MAX);
+        Ruling::Again { not_before, counts: false }
+    }
+
+    /// It waits so long, and the try does not count.
+    pub(super) fn put_off(&self, task: Task, error: &str, wait: Duration) -> Entry {
         let until = self.clock.now().checked_add(wait).unwrap_or(Timestamp::MAX);
         self.again(task, error, until, Vec::new(), false)
     }
 
-    fn again(
+    /// Nobody takes it: it is looked at again in a while.
+    pub(super) fn keep(&self, task: Task, error: &str) -> Entry {
+        let wait = Duration::from_millis(self.policy.backoff_ms_max.min(KEEP_MS));
+        self.put_off(task, error, wait)
+    }
+
+    /// It is to be given up on, and waits for nobody but these from now on.
+    pub(super) fn narrow(&self, task: Task, error: &str, waiting: Vec<String>) -> Entry {
+        let end = End::Narrowed(error.to_owned());
+        Entry { end, ..self.again(task, error, self.clock.now(), waiting, false) }
+    }
+
+    /// It is tried again. `waiting` are the consumers that are left; empty for no change.
+    pub(super) fn again(
         &self,
         task: Task,
         error: &str,
@@ -201,7 +269,9 @@ impl Judge {
 }
 
 /// Longest wait of a message that nobody takes before it is looked at again.
-const PUT_OFF_MS: u64 = 10_000;
+const KEEP_MS: u64 = 10_000;
+/// Who failed, when it is no target: nobody waits for it to come back.
+pub(super) const OURSELVES: &str = "";
 
 pub(super) fn permanent(message: String) -> Failure {
     let (class, code) = (Class::Permanent, Class::Permanent.as_str().to_owned());

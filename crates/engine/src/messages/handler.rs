@@ -91,25 +91,42 @@ pub struct HandlerError(pub(super) Failure);
 impl HandlerError {
     /// Tried again, as often as the policy says.
     pub fn retry(message: impl Into<String>) -> Self {
-        Self::of(Class::Server, message.into(), None)
+        Self::of(Class::Server, "server", message.into(), None)
     }
 
     /// Tried again, and not before that time has passed.
     pub fn retry_after(message: impl Into<String>, delay: Duration) -> Self {
-        Self::of(Class::Server, message.into(), Some(delay))
+        Self::of(Class::Server, "server", message.into(), Some(delay))
+    }
+
+    /// What it needs is not reached or not ready. Tried again, and the try does not count: it is given
+    /// up on only when it is [too old](windrow_domain::retry::Patience).
+    pub fn away(message: impl Into<String>) -> Self {
+        Self::of(Class::Network, "away", message.into(), None)
+    }
+
+    /// The same, and not before that time has passed.
+    pub fn away_for(message: impl Into<String>, delay: Duration) -> Self {
+        Self::of(Class::Network, "away", message.into(), Some(delay))
     }
 
     /// Not tried again: the call fails, the message is a dead letter.
     pub fn permanent(message: impl Into<String>) -> Self {
-        Self::of(Class::Permanent, message.into(), None)
+        Self::of(Class::Permanent, "permanent", message.into(), None)
     }
 
     pub(super) fn timeout(ms: u64) -> Self {
-        Self::of(Class::Timeout, format!("it did not end within {ms} ms"), None)
+        let message = format!("it did not end within {ms} ms");
+        Self::of(Class::Timeout, "handler_timeout", message, None)
     }
 
-    pub(super) fn of(class: Class, message: String, retry_after: Option<Duration>) -> Self {
-        Self(Failure { class, code: class.as_str().to_owned(), message, retry_after })
+    pub(super) fn of(
+        class: Class,
+        code: &str,
+        message: String,
+        retry_after: Option<Duration>,
+    ) -> Self {
+        Self(Failure { class, code: code.to_owned(), message, retry_after })
     }
 
     /// What went wrong.

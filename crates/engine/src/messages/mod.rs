@@ -13,9 +13,11 @@
 
 mod actor;
 mod attempt;
+mod away;
 mod board;
 mod client;
 mod commit;
+mod contended;
 mod context;
 mod ear;
 mod entry;

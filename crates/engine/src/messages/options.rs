@@ -1,7 +1,7 @@
 //! The bounds of a message runner, each with a name.
 
 use windrow_domain::partition::{PARTITIONS_DEFAULT, PARTITIONS_MAX};
-use windrow_domain::retry::Policy;
+use windrow_domain::retry::{Patience, Policy};
 use windrow_store::error::within;
 use windrow_store::message::{HELD_MAX, READ_MAX, SEND_MAX, Upkeep};
 
@@ -60,6 +60,8 @@ pub struct Options {
     pub grace_ms: u64,
     /// How often and how soon to try again.
     pub retry: Policy,
+    /// How long to wait for handlers and receivers that are away. Such tries do not count.
+    pub away: Patience,
     /// What becomes of messages of the inbox and the outbox that nobody takes.
     pub unrouted: Unrouted,
     /// Most states of objects that are kept in memory.
@@ -77,6 +79,8 @@ pub struct Options {
 }
 
 const HOUR_MS: u64 = 3_600_000;
+/// A hundred years.
+const GIVE_UP_SECS_MAX: u64 = 100 * 366 * 24 * 3600;
 
 impl Default for Options {
     fn default() -> Self {
@@ -101,6 +105,7 @@ impl Default for Options {
             handler_ms_max: 30_000,
             grace_ms: 10_000,
             retry: Policy::default(),
+            away: Patience::default(),
             unrouted: Unrouted::default(),
             states_max: 50_000,
             states_bytes_max: 64 << 20,
@@ -139,6 +144,8 @@ impl Options {
         let transactions = self.transactions_in_flight_max as u64;
         within(verb, "transactions_in_flight_max", transactions, 64)?;
         within(verb, "handler_ms_max", self.handler_ms_max, 24 * HOUR_MS)?;
+        within(verb, "give_up_secs", self.away.give_up_secs, GIVE_UP_SECS_MAX)?;
+        within(verb, "away_backoff_ms_max", self.away.backoff_ms_max, 24 * HOUR_MS)?;
         within(verb, "attempts_max", self.retry.attempts_max.into(), 1_000)
     }
 }

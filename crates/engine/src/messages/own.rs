@@ -18,9 +18,10 @@ use crate::member::causes;
 
 use super::commit::{Committer, Verdict, is_somebodys, merged, new_partitions};
 use super::context::Context;
-use super::entry::{Entry, Judge, Task};
+use super::entry::{Entry, Judge, OURSELVES, Task};
 use super::gauges::count;
 use super::handler::{HandlerError, Transactional};
+use super::registry::Plan;
 
 /// What is known after a call that had its own transaction.
 pub(super) enum Ran {
@@ -33,6 +34,7 @@ pub(super) enum Ran {
 /// A call as a script.
 struct Inside {
     handler: Arc<dyn Transactional>,
+    target: String,
     judge: Judge,
     instance: InstanceId,
     task: Task,
@@ -44,14 +46,13 @@ struct Inside {
 #[async_trait]
 impl Script for Inside {
     async fn run(self: Box<Self>, sql: &mut dyn Sql) -> Result<Commit, Cause> {
-        let Self { handler, judge, instance, task, state, gave } = *self;
+        let Self { handler, target, judge, instance, task, state, gave } = *self;
         let message = task.message.clone();
         let context = Context::new(&message, task.attempt, state);
+        let asking = judge.away.ask(&target);
         let called = handler.call(context, sql, &message.kind, message.payload.clone()).await;
-        let entry = match called {
-            Ok(effects) => judge.succeeded(task, effects, None),
-            Err(error) => judge.failed(task, &error.0, Vec::new()),
-        };
+        drop(asking);
+        let entry = judge.judged(task, &target, called, None);
         let commit = merged(instance, std::slice::from_ref(&entry));
         let is_failure = entry.is_failure;
         *gave.lock().unwrap_or_else(PoisonError::into_inner) = Some(entry);
@@ -74,6 +75,7 @@ impl Committer {
         let (ms_max, fences) = (handler.ms_max(), [task.fence]);
         let gave = Arc::default();
         let script = Inside {
+            target: Plan::Inside(handler.clone()).target().unwrap_or_default(),
             handler,
             judge: self.judge.clone(),
             instance,
@@ -97,7 +99,7 @@ impl Committer {
 
     fn broke_off(&self, error: &Error, task: Task, gave: Option<Entry>) -> Ran {
         let failed = |error: HandlerError| {
-            let entry = self.judge.failed(task.clone(), &error.0, Vec::new());
+            let entry = self.judge.failed(task.clone(), OURSELVES, &error.0);
             Ran::Failed(Box::new(entry))
         };
         match (error.broken(), gave) {
@@ -113,6 +115,13 @@ impl Committer {
             (None, Some(entry)) if is_somebodys(error.kind) && !entry.is_failure => {
                 count(&self.counters.conflicts);
                 Ran::Failed(Box::new(self.conflicted(entry, error)))
+            }
+            // Something was locked: nothing happened, and nobody is to blame.
+            (None, _) if error.kind == Kind::Busy => {
+                count(&self.counters.conflicts);
+                let told = format!("what it needs is in use: {}", causes(error));
+                let wait = super::contended::wait(0);
+                Ran::Failed(Box::new(self.judge.put_off(task, &told, wait)))
             }
             (None, gave) => {
                 let verdict = match error.kind {

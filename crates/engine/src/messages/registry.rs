@@ -42,12 +42,22 @@ pub(super) enum Plan {
     /// Ask the object inside of a transaction.
     Inside(Arc<dyn Transactional>),
     /// Give it to a consumer; by the name it waits for, if it waits for names.
-    Consume { name: Option<String>, consumer: Arc<dyn Consumer> },
+    Consume { intake: String, name: Option<String>, consumer: Arc<dyn Consumer> },
     /// Publish it everywhere; done when all of these have it.
     Publish(Vec<Named>),
 }
 
 impl Plan {
+    /// What may be away; none when it is several that are looked at one by one.
+    pub(super) fn target(&self) -> Option<String> {
+        match self {
+            Plan::Call(object) => Some(format!("object {}", object.object_type())),
+            Plan::Inside(object) => Some(format!("object {}", object.object_type())),
+            Plan::Consume { intake, .. } => Some(format!("consumer {intake}")),
+            Plan::Publish(_) => None,
+        }
+    }
+
     /// Whether the beginning of each try is to be stored.
     pub(super) fn is_outside(&self) -> bool {
         match self {
@@ -75,7 +85,8 @@ impl Registry {
                 let found =
                     found.find(|intake| intake.patterns.matches(owner, stream, &message.kind));
                 let intake = found.ok_or_else(|| format!("no handler for {}", message.kind))?;
-                Ok(Plan::Consume { name: None, consumer: intake.consumer.clone() })
+                let (intake, consumer) = (intake.name.clone(), intake.consumer.clone());
+                Ok(Plan::Consume { intake, name: None, consumer })
             }
             Queue::Outbox => {
                 let (owner, stream) = (&message.owner, message.stream.as_str());
@@ -101,8 +112,8 @@ impl Registry {
     fn plan_named(&self, waiting: &[String]) -> Result<Plan, String> {
         for name in waiting {
             if let Some(intake) = self.intakes.iter().find(|intake| intake.name == *name) {
-                let consumer = intake.consumer.clone();
-                return Ok(Plan::Consume { name: Some(name.clone()), consumer });
+                let (intake, consumer) = (intake.name.clone(), intake.consumer.clone());
+                return Ok(Plan::Consume { intake, name: Some(name.clone()), consumer });
             }
         }
         let find = |name: &String| match self.routes.named(name) {

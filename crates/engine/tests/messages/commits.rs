@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use windrow_domain::Expected;
+use windrow_domain::{CrashPolicy, Expected};
 use windrow_engine::messages::{Context, Effects, Options};
+use windrow_store::call::NewCall;
 use windrow_store::event::Append;
 
 use crate::kit::*;
@@ -11,6 +12,7 @@ use crate::watched::{Fate, Watched};
 
 crate::on_both_stores! {
     effects_happen_once_though_replies_are_lost,
+    a_commit_that_is_refused_for_a_lock_is_nobodys_try,
     a_version_conflict_fails_its_own_message_and_no_other,
     what_cannot_be_stored_is_the_handlers_failure,
 }
@@ -47,6 +49,39 @@ async fn effects_happen_once_though_replies_are_lost(backend: Backend) {
         assert_eq!(now, reply(&wanted.to_string()));
     }
     assert!(runner.gauges().commits_unknown > 0);
+}
+
+/// Half of the commits find something locked. Nothing happened then, so nothing is charged, and no call
+/// that may run only once is taken for one that ran.
+async fn a_commit_that_is_refused_for_a_lock_is_nobodys_try(backend: Backend) {
+    let inner = store(backend).await;
+    let locked = |verb, no: u64| match verb {
+        "commit" if fastrand::Rng::with_seed(no).bool() => Fate::Refused,
+        _ => Fate::Passes,
+    };
+    let store = Watched::new(inner.clone(), locked);
+    let runner = runner(store.clone()).object(wallet()).start().await.unwrap();
+    let client = runner.client();
+    let careful = |no: u32| NewCall {
+        policy: CrashPolicy::Fail,
+        ..deposit(&format!("w{}", no % 7), &format!("r{no}"), 1)
+    };
+    let calls: Vec<_> = (0..40).map(careful).collect();
+    for call in calls.clone() {
+        client.submit(call).await.unwrap();
+    }
+    for call in &calls {
+        let outcome = client.wait(&call.key, LONG).await.unwrap();
+        assert!(matches!(outcome, windrow_engine::messages::Outcome::Reply(_)), "{outcome:?}");
+    }
+    let gauges = runner.gauges();
+    assert_eq!((gauges.dead, gauges.commits_unknown), (0, 0));
+    assert!(gauges.conflicts > 0);
+    for wallet in 0..7 {
+        let wanted = calls.iter().filter(|call| call.object_id == format!("w{wallet}")).count();
+        let stream = stream(&format!("wallet/w{wallet}"));
+        assert_eq!(inner.stream_version(&owner(), &stream).await.unwrap(), wanted as u64);
+    }
 }
 
 async fn a_version_conflict_fails_its_own_message_and_no_other(backend: Backend) {

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod answers;
+mod away;
 mod calls;
 mod commits;
 mod failures;

@@ -16,6 +16,8 @@ pub(crate) enum Fate {
     Lost,
     /// It happens, and nobody hears of it.
     ReplyLost,
+    /// The database answers that something is locked.
+    Refused,
 }
 
 type Plan = Box<dyn Fn(&'static str, u64) -> Fate + Send + Sync>;
@@ -71,6 +73,7 @@ impl Around for Watched {
         match self.fate(verb) {
             Fate::Passes => call.await,
             Fate::Lost => Err(lost()),
+            Fate::Refused => Err(Error::new(Kind::Busy, verb, "a call that collided")),
             Fate::ReplyLost => {
                 call.await?;
                 Err(lost())

@@ -1,5 +1,7 @@
 //! What tasks gave, and what the membership says.
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 use windrow_domain::PartitionNo;
 use windrow_store::message::Work;
@@ -9,6 +11,7 @@ use windrow_store::{Kind, Result};
 use crate::member::causes;
 use crate::messages::board::Phase;
 use crate::messages::commit::Verdict;
+use crate::messages::contended::HELD;
 use crate::messages::entry::{End, Entry, Task};
 use crate::messages::gauges::count;
 use crate::messages::own::Ran;
@@ -47,6 +50,7 @@ impl Actor {
         self.states.forget_partition(no);
         self.dues.remove(&no);
         self.pending.retain(|entry| entry.task.fence.partition != no);
+        self.apart.retain(|entry| entry.task.fence.partition != no);
     }
 
     pub(super) fn take(&mut self, event: Event) {
@@ -65,8 +69,9 @@ impl Actor {
                 self.doze.worked(self.core.clock.millis());
                 self.settled(*entry, verdict);
             }
-            Event::Settled(settled) => {
+            Event::Settled { apart, settled } => {
                 self.commits -= 1;
+                self.apart_commits -= usize::from(apart);
                 self.doze.worked(self.core.clock.millis());
                 settled.into_iter().for_each(|(entry, verdict)| self.settled(entry, verdict));
             }
@@ -127,12 +132,13 @@ impl Actor {
             self.board.close(fence.partition, Phase::Halted);
             self.states.forget_partition(fence.partition);
             // In one commit with these, others would be refused, too.
-            let (halted, kept) = std::mem::take(&mut self.pending)
-                .into_iter()
-                .partition(|entry| entry.task.fence == *fence);
-            self.pending = kept;
-            let halted: std::collections::VecDeque<Entry> = halted;
-            halted.iter().for_each(|entry| self.board.forget(entry.task.stream_no()));
+            for entries in [&mut self.pending, &mut self.apart] {
+                let (halted, kept): (VecDeque<Entry>, VecDeque<Entry>) = std::mem::take(entries)
+                    .into_iter()
+                    .partition(|entry| entry.task.fence == *fence);
+                *entries = kept;
+                halted.iter().for_each(|entry| self.board.forget(entry.task.stream_no()));
+            }
         }
         self.core.shared.doubted.give();
     }
@@ -167,8 +173,9 @@ impl Actor {
         let all: Vec<PartitionNo> = self.board.partitions.keys().copied().collect();
         all.into_iter().for_each(|no| self.lose(no));
         self.pending.clear();
+        self.apart.clear();
         self.unloaded.clear();
-        (self.commits, self.is_reading) = (0, false);
+        (self.commits, self.apart_commits, self.is_reading) = (0, 0, false);
         self.doze = super::Doze::new(self.core.clock.millis(), self.core.options.awake_ms);
         self.pause();
         self.core.shared.doubted.give();
@@ -177,8 +184,15 @@ impl Actor {
     fn settled(&mut self, entry: Entry, verdict: Verdict) {
         let (fence, stream_no) = (entry.task.fence, entry.task.stream_no());
         match verdict {
+            Verdict::Busy { alone } => {
+                if self.board.is_ours(fence) {
+                    self.refused(entry, alone);
+                }
+            }
             Verdict::Committed(partitions) => {
                 self.pause.over();
+                self.busy_pause.over();
+                self.contended.free(|| entry.touched());
                 partitions.into_iter().for_each(|no| self.board.poke(no));
                 if let Some(result) = entry.answer() {
                     self.core.shared.tell(&result.key, &Told::Answer(result.answer.clone()));
@@ -199,9 +213,27 @@ impl Actor {
                 match verdict {
                     Verdict::Lost => self.lost(&[fence]),
                     // Also when it is gone: a database that contradicts itself is not asked in a rush.
-                    Verdict::Unknown | Verdict::Gone | Verdict::Committed(_) => self.pause(),
+                    _ => self.pause(),
                 }
             }
+        }
+    }
+
+    /// A commit was refused because something was locked. Nothing happened: whoever writes to no stream of
+    /// others is committed again, the others one by one, and the one that is refused alone is put off.
+    fn refused(&mut self, entry: Entry, alone: bool) {
+        let (now, touched) = (self.core.clock.millis(), entry.touched());
+        match touched.is_empty() {
+            true => {
+                self.busy_pause.longer(now);
+                self.pending.push_front(entry);
+            }
+            false if alone => {
+                let wait = self.contended.hold(now, touched);
+                let entry = self.judge.put_off(entry.task, HELD, wait);
+                self.push(entry);
+            }
+            false => self.apart.push_back(entry),
         }
     }
 
@@ -226,8 +258,13 @@ impl Actor {
                 self.board.put_off(stream_no);
                 self.note_due(fence.partition, not_before);
             }
+            End::Narrowed(error) => {
+                let entry = self.judge.give_up(entry.task, &error);
+                self.push(entry);
+            }
             End::Dead => {
                 count(&counters.dead);
+                self.judge.away.forget(entry.task.at());
                 let (id, queue) = (&entry.task.message.id, entry.task.message.queue);
                 tracing::warn!(id, %queue, attempt = entry.task.attempt, "a message was given up on");
                 self.board.finish(stream_no);

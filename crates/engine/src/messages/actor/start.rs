@@ -9,7 +9,7 @@ use windrow_store::message::Message;
 use windrow_store::object::{OBJECTS_MAX, ObjectKey};
 
 use crate::messages::attempt;
-use crate::messages::entry::{Entry, Task};
+use crate::messages::entry::{Entry, OURSELVES, Task};
 use crate::messages::handler::Effects;
 use crate::messages::options::Unrouted;
 use crate::messages::registry::Plan;
@@ -52,7 +52,16 @@ impl Actor {
                 return self.push(entry);
             }
         };
-        let wants_mark = plan.is_outside() || alone || fails_by_crash(&task.message);
+        let target = plan.target().unwrap_or_default();
+        let shut = self.judge.away.shut(&target).filter(|_| !is_marked && !alone);
+        if let Some(failure) = shut {
+            let entry = self.judge.failed(task, &target, &failure);
+            return self.push(entry);
+        }
+        // A mark counts the try, and one that meets nobody is not to count. Should it kill us all the
+        // same, whoever takes over marks it.
+        let is_outside = plan.is_outside() && !self.judge.away.is_known(&target);
+        let wants_mark = is_outside || alone || fails_by_crash(&task.message);
         match wants_mark && !is_marked {
             true => self.push(Entry::mark(task)),
             false => self.launch(task, plan),
@@ -83,7 +92,7 @@ impl Actor {
         match self.core.options.unrouted {
             _ if task.message.queue == Queue::Calls => self.fail(task, error),
             Unrouted::DeadLetter => self.fail(task, error),
-            Unrouted::Keep => self.judge.put_off(task, error),
+            Unrouted::Keep => self.judge.keep(task, error),
             Unrouted::Drop => {
                 tracing::debug!(id = task.message.id, error, "a message is dropped");
                 self.judge.succeeded(task, Effects::none(), None)
@@ -93,7 +102,7 @@ impl Actor {
 
     fn fail(&self, task: Task, error: &str) -> Entry {
         let failure = crate::messages::handler::HandlerError::retry(error).0;
-        self.judge.failed(task, &failure, Vec::new())
+        self.judge.failed(task, OURSELVES, &failure)
     }
 
     /// Runs it; a call whose object's state is unknown waits for that.

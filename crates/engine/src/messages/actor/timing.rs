@@ -167,7 +167,8 @@ impl Actor {
             at = at.max(self.pause.until());
         }
         if !self.pending.is_empty() && self.commits < self.core.options.commits_in_flight_max {
-            at = at.min(self.pending_since.saturating_add(self.core.options.commit_linger_ms));
+            let lingers = self.pending_since.saturating_add(self.core.options.commit_linger_ms);
+            at = at.min(lingers.max(self.busy_pause.until()));
         }
         at
     }

@@ -3,8 +3,8 @@
 //! The request's body and the answer's are JSON; [`wire`] says which. It is signed as Standard Webhooks
 //! has it, with `webhook-id` and `idempotency-key` = `owner/id`, the same at every try.
 //!
-//! Holds throughout: the beginning of each try is stored before it is sent, so a receiver that kills
-//! its callers is found; the receiver may get a request more than once and knows it by its key; what it
+//! Holds throughout: the beginning of a try is stored before it is sent, unless the receiver is known to
+//! be away, so a receiver that kills its callers is found; the receiver may get a request more than once and knows it by its key; what it
 //! answers is committed exactly once; every try is bounded in time and in bytes, redirects are not
 //! followed, and errors name the host, never the path.
 
@@ -20,7 +20,7 @@ use windrow_domain::attempt::Class;
 
 use crate::clock::Clock;
 use crate::deliver::signature::{self, Key, header_id};
-use crate::deliver::{BadOption, shown, webhook};
+use crate::deliver::{BadOption, CONNECTION_CUT, shown, webhook};
 use crate::execute::http::timeout::{Answer, Bounds, Trouble, exchange};
 use crate::execute::http::{Upstream, classify, client, retry_after};
 
@@ -132,26 +132,31 @@ impl Remote {
         };
         let delay = retry_after::read(&answer.headers, self.0.clock.now());
         let waits = matches!(class, Class::Throttled | Class::Server);
-        Err(HandlerError::of(class, message, delay.filter(|_| waits)))
+        let code = format!("http_{status}");
+        Err(HandlerError::of(class, &code, message, delay.filter(|_| waits)))
     }
 }
 
 fn lost(origin: &str, trouble: &Trouble) -> HandlerError {
-    let (class, message) = match trouble {
+    let (class, code, message) = match trouble {
         Trouble::Send(error) if error.is_connect() => {
             let https = origin.starts_with("https");
-            (Class::Network, classify::unconnected(origin, https, error).1)
+            let (code, message) = classify::unconnected(origin, https, error);
+            (Class::Network, code, message)
         }
         Trouble::Send(error) | Trouble::Cut(error) => {
             let cause = classify::cause(error);
-            (Class::Network, format!("The connection to {origin} was lost: {cause}."))
+            let message = format!("The connection to {origin} was lost: {cause}.");
+            (Class::Network, CONNECTION_CUT, message)
         }
         Trouble::FirstByte | Trouble::Idle | Trouble::Total => {
-            (Class::Timeout, format!("{origin} did not answer in time."))
+            (Class::Timeout, "first_byte_timeout", format!("{origin} did not answer in time."))
         }
-        Trouble::TooLarge => (Class::Permanent, format!("{origin} answered too much.")),
+        Trouble::TooLarge => {
+            (Class::Permanent, "answer_too_large", format!("{origin} answered too much."))
+        }
     };
-    HandlerError::of(class, message, None)
+    HandlerError::of(class, code, message, None)
 }
 
 fn fixed_headers(options: &Options) -> Result<HeaderMap, BadOption> {
