@@ -11,8 +11,9 @@ use futures_util::StreamExt as _;
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::timeout;
 use windrow::domain::Queue;
+use windrow::domain::retry::Policy;
 use windrow::engine::deliver::{Patterns, Route, Routes};
-use windrow::engine::messages::{Client, Runner};
+use windrow::engine::messages::{Client, Options, Runner};
 use windrow_brokers::nats::{NatsPublisher, PublisherOptions, Server};
 use windrow_fault::instance::{Bounds, SERVICE};
 use windrow_fault::{Backend, Ground, ground, rounds, wait};
@@ -20,10 +21,12 @@ use windrow_testkit::broker::{self, Broker};
 
 use crate::{WITHIN, history, number, numbered, on_both_stores};
 
-const BOUNDS: Bounds = Bounds { heartbeat_ms: 300, stale_ms: 2_000, attempts_max: 1000 };
+const BOUNDS: Bounds = Bounds { heartbeat_ms: 300, stale_ms: 2_000, attempts_max: 5 };
 const STREAMS: usize = 12;
 const JETSTREAM: &str = "OUT";
-const AWAY: Duration = Duration::from_secs(1);
+/// Long enough to use up every try that there is, were they counted.
+const AWAY: Duration = Duration::from_secs(22);
+const A_MOMENT: Duration = Duration::from_secs(1);
 
 on_both_stores!(a_broker_that_stops_and_dies_gets_every_message_in_order);
 
@@ -36,22 +39,29 @@ async fn a_broker_that_stops_and_dies_gets_every_message_in_order(backend: Backe
     let ground = Ground::on(backend).await;
     let routes = Routes::new(vec![Route::new(Patterns::default(), Arc::new(to(&broker)))]).unwrap();
     let store = ground::open(ground.database()).await.unwrap();
-    let runner = Runner::builder(store, SERVICE).options(BOUNDS.options()).routes(routes);
+    // As often and as long as usual.
+    let options = Options { retry: Policy::default(), ..BOUNDS.options() };
+    let runner = Runner::builder(store, SERVICE).options(options).routes(routes);
     let runner = runner.start().await.unwrap();
     let over = Arc::new(AtomicBool::new(false));
     let mut writer = JoinSet::new();
     let (client, seen) = (runner.client(), over.clone());
     writer.spawn(async move { write(&client, &seen).await });
-    for stop in [Broker::stop, Broker::kill].repeat(rounds(1, 10)) {
-        wait::pause(AWAY).await;
+    for (stop, away) in [Broker::stop, Broker::kill]
+        .into_iter()
+        .zip([AWAY, A_MOMENT])
+        .cycle()
+        .take(2 * rounds(1, 10))
+    {
+        wait::pause(A_MOMENT).await;
         block_in_place(|| stop(&mut broker));
         let failed = runner.gauges().retries;
         let fails = || async { (runner.gauges().retries > failed).then_some(()) };
         wait::until(WITHIN, fails, || async { "nobody missed it".to_owned() }).await;
-        wait::pause(AWAY).await;
+        wait::pause(away).await;
         block_in_place(|| broker.start_again()).unwrap();
     }
-    wait::pause(AWAY).await;
+    wait::pause(A_MOMENT).await;
     over.store(true, Ordering::SeqCst);
     let written = timeout(WITHIN, writer.join_next()).await.unwrap().unwrap().unwrap();
     history::settle(ground.store()).await;
@@ -81,7 +91,7 @@ async fn write(client: &Client, over: &AtomicBool) -> u64 {
         let names = (0..STREAMS).map(|at| format!("s{at}"));
         let messages = names.map(|name| numbered(Queue::Outbox, &name, no)).collect();
         client.send(messages).await.unwrap();
-        wait::pause(Duration::from_millis(30)).await;
+        wait::pause(Duration::from_millis(50)).await;
     }
     no
 }

@@ -5,6 +5,7 @@
 
 mod broker;
 mod chaos;
+mod contended;
 mod held;
 mod herd;
 mod history;
