@@ -186,8 +186,8 @@ impl Db {
     }
 
     /// Runs one statement that is its own transaction: nothing is sent before or after it, so it
-    /// costs the server one statement. For short ones that lock at most one row, because the
-    /// server's timeouts are not set; the wait here is bounded all the same.
+    /// costs the server one statement. For short ones that lock at most one row, because
+    /// behind a pooler the server's timeouts are not set; the wait here is bounded all the same.
     pub(crate) async fn lone(
         &self,
         verb: &'static str,
@@ -253,7 +253,9 @@ impl Db {
         subject: &(dyn Display + Sync),
         calls: &[Call<'_>],
     ) -> Result<Vec<Vec<Row>>> {
-        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+        // An audit reads everything; the wait here is its bound.
+        let begin =
+            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0";
         self.call_within(begin, verb, subject, calls, &[]).await
     }
 

@@ -1,7 +1,9 @@
 //! What applications call in their own transactions, and what each role may do.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::sync::Barrier;
@@ -12,12 +14,14 @@ use windrow_domain::message::{
     HEADERS_BYTES_MAX, KIND_BYTES_MAX, MESSAGE_ID_BYTES_MAX, PAYLOAD_BYTES_MAX,
 };
 use windrow_domain::{Expected, InstanceId, Queue, Stream};
+use windrow_store::error::Cause;
 use windrow_store::event::{Append, NewEvent};
 use windrow_store::member::NewMember;
-use windrow_store::message::{Message, NewMessage, Read, ReadFrom};
+use windrow_store::message::{Commit, Message, NewMessage, Read, ReadFrom};
+use windrow_store::own::{Script, Sql, Value};
 use windrow_store::partition::{Fence, Setup};
 use windrow_store::wake::Wake;
-use windrow_store::{Events, Kind, Members, Messages, Partitions, Scope, Wakes};
+use windrow_store::{Events, Kind, Members, Messages, Partitions, Scope, Transactions, Wakes};
 use windrow_store_postgres::{Options, PostgresStore, grants};
 use windrow_testkit::postgres::Database;
 
@@ -444,5 +448,36 @@ async fn each_role_can_do_what_it_must_and_nothing_more() {
     for role in &roles {
         let clear = format!("DROP OWNED BY {role}; DROP ROLE {role}");
         session.batch_execute(&clear).await.unwrap();
+    }
+}
+
+/// Sets something for its session, if that can be, and says what it was.
+struct Sets(Arc<Mutex<String>>, Commit, bool);
+
+#[async_trait]
+impl Script for Sets {
+    async fn run(self: Box<Self>, sql: &mut dyn Sql) -> Result<Commit, Cause> {
+        let was = sql.query("SELECT current_setting('work_mem')", &[]).await?;
+        let Value::Text(was) = &was[0][0] else { panic!("{was:?}") };
+        *self.0.lock().unwrap() = was.clone();
+        sql.query("SELECT set_config('work_mem', '77MB', false)", &[]).await?;
+        if self.2 { Ok(self.1) } else { Err("it fails".into()) }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_own_transaction_sets_ends_with_it() {
+    let database = fresh().await;
+    let options = Options { pool_max: 1, ..Options::new(database.url()) };
+    let reader = Reader::join(PostgresStore::connect(options).await.unwrap()).await;
+    for succeeds in [true, false, true] {
+        let was = Arc::default();
+        let commit = Commit { fences: reader.fences.clone(), ..Commit::new(reader.instance) };
+        let script = Sets(Arc::clone(&was), commit, succeeds);
+        let ended =
+            reader.store.commit_inside(reader.instance, &reader.fences, 4000, Box::new(script));
+        let ended = ended.await;
+        assert_eq!(ended.is_ok(), succeeds, "{ended:?}");
+        assert_ne!(*was.lock().unwrap(), "77MB");
     }
 }
