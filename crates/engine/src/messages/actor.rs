@@ -91,7 +91,7 @@ pub(super) struct Actor {
     apart_commits: usize,
     /// Streams that others hold.
     contended: Contended,
-    /// Places of calls in their own transactions.
+    /// Places of handlers in their own transactions.
     inside: Arc<Semaphore>,
     is_reading: bool,
     /// Calls whose object's state is not known yet.

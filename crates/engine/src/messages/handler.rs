@@ -3,17 +3,20 @@
 //! Holds throughout: a handler writes nothing itself. What it returns ([`Effects`]) is committed
 //! together with the end of its message, so the effect happens exactly once however often the handler
 //! ran. What it does outside of that happens at least once. One that needs SQL of its own
-//! ([`Transactional`]) gets a transaction, which is where its effects are committed, too.
+//! ([`Transactional`], [`TransactionalConsumer`]) gets a transaction, which is where its effects are
+//! committed, too.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use windrow_domain::attempt::{Class, Failure};
 use windrow_store::call::NewCall;
+use windrow_store::error::within;
 use windrow_store::event::Append;
 use windrow_store::message::NewMessage;
-use windrow_store::own::Sql;
+use windrow_store::own::{SCRIPT_MS_MAX, Sql};
 
 use super::context::Context;
 
@@ -197,5 +200,52 @@ pub trait Consumer: Send + Sync + 'static {
     /// stored first.
     fn is_outside(&self) -> bool {
         false
+    }
+
+    /// The one that takes its messages inside of a transaction; see [`InTransaction`].
+    fn own_transaction(&self) -> Option<Arc<dyn TransactionalConsumer>> {
+        None
+    }
+}
+
+/// Takes messages, with SQL of its own. As of [`Transactional`]: each message is taken alone in its own
+/// transaction, what is written and what is returned happen together, exactly once, and it is to be
+/// short. [`InTransaction`] makes it a [`Consumer`].
+#[async_trait]
+pub trait TransactionalConsumer: Send + Sync + 'static {
+    /// Handles a message. After a statement that failed, nothing is committed; the error, passed on with
+    /// `?`, is tried again.
+    async fn consume(
+        &self,
+        context: Context,
+        sql: &mut dyn Sql,
+        payload: Bytes,
+    ) -> Result<Effects, HandlerError>;
+
+    /// How long it may take in milliseconds, up to [`windrow_store::own::SCRIPT_MS_MAX`].
+    fn ms_max(&self) -> u64 {
+        1_000
+    }
+}
+
+/// A consumer with its own transactions, to be registered like every other.
+pub struct InTransaction(Arc<dyn TransactionalConsumer>);
+
+impl InTransaction {
+    /// `Invalid` when it may take longer than any may.
+    pub fn new(consumer: impl TransactionalConsumer) -> windrow_store::Result<Self> {
+        within("add consumer", "ms_max", consumer.ms_max(), SCRIPT_MS_MAX)?;
+        Ok(Self(Arc::new(consumer)))
+    }
+}
+
+#[async_trait]
+impl Consumer for InTransaction {
+    async fn consume(&self, _: Context, _: Bytes) -> Result<Effects, HandlerError> {
+        Err(HandlerError::permanent("it runs inside of a transaction, and there is none"))
+    }
+
+    fn own_transaction(&self) -> Option<Arc<dyn TransactionalConsumer>> {
+        Some(self.0.clone())
     }
 }

@@ -7,8 +7,8 @@
 //! Holds throughout: messages of a stream run one after another, in the order in which they were
 //! committed, through failures and crashes; what a handler returns takes effect exactly once, and what
 //! it does besides at least once; no handler's code runs inside a transaction unless it asked for one
-//! ([`Transactional`]); a message that fails holds up its own stream and nothing else, until it succeeds
-//! or is given up on.
+//! ([`Transactional`], [`TransactionalConsumer`]); a message that fails holds up its own stream and
+//! nothing else, until it succeeds or is given up on.
 //! Absent on purpose: the meaning of reads, commits and fences, which is the store's.
 
 mod actor;
@@ -39,7 +39,10 @@ mod upkeep;
 pub use client::{Client, ClientError, Outcome, OwnerInlet, message};
 pub use context::Context;
 pub use gauges::Gauges;
-pub use handler::{Consumer, Effects, HandlerError, Object, StateChange, Transactional};
+pub use handler::{
+    Consumer, Effects, HandlerError, InTransaction, Object, StateChange, Transactional,
+    TransactionalConsumer,
+};
 pub use options::{Options, Unrouted};
 pub use runner::{Builder, Runner};
 pub use typed::{AsObject, Typed};

@@ -52,7 +52,7 @@ pub struct Options {
     pub commit_linger_ms: u64,
     /// Most commits under way.
     pub commits_in_flight_max: usize,
-    /// Most calls that run in their own transactions at the same time: each holds a connection.
+    /// Most handlers that run in their own transactions at the same time: each holds a connection.
     pub transactions_in_flight_max: usize,
     /// Longest run of a handler or a publisher. One with its own transaction has its own bound.
     pub handler_ms_max: u64,

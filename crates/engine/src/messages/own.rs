@@ -1,6 +1,7 @@
-//! Calls in their own transaction: the handler's SQL and what comes of it, together or not at all.
+//! Calls and messages in their own transaction: the handler's SQL and what comes of it, together or not at
+//! all.
 //!
-//! Holds throughout: such a call is never gathered with others; what the database refuses, and what the
+//! Holds throughout: such a one is never gathered with others; what the database refuses, and what the
 //! handler does wrong, is a failed try of its own message, recorded like every other; when nobody knows
 //! what the commit did, nothing is assumed.
 
@@ -20,10 +21,10 @@ use super::commit::{Committer, Verdict, is_somebodys, merged, new_partitions};
 use super::context::Context;
 use super::entry::{Entry, Judge, OURSELVES, Task};
 use super::gauges::count;
-use super::handler::{HandlerError, Transactional};
-use super::registry::Plan;
+use super::handler::HandlerError;
+use super::registry::Own;
 
-/// What is known after a call that had its own transaction.
+/// What is known after one that had its own transaction.
 pub(super) enum Ran {
     /// It is committed, lost, or nobody knows.
     Settled(Box<Entry>, Verdict),
@@ -31,10 +32,9 @@ pub(super) enum Ran {
     Failed(Box<Entry>),
 }
 
-/// A call as a script.
+/// A call or a message as a script.
 struct Inside {
-    handler: Arc<dyn Transactional>,
-    target: String,
+    own: Own,
     judge: Judge,
     instance: InstanceId,
     task: Task,
@@ -46,37 +46,42 @@ struct Inside {
 #[async_trait]
 impl Script for Inside {
     async fn run(self: Box<Self>, sql: &mut dyn Sql) -> Result<Commit, Cause> {
-        let Self { handler, target, judge, instance, task, state, gave } = *self;
+        let Self { own, judge, instance, task, state, gave } = *self;
         let message = task.message.clone();
         let context = Context::new(&message, task.attempt, state);
+        let (target, payload) = (own.target(), message.payload.clone());
         let asking = judge.away.ask(&target);
-        let called = handler.call(context, sql, &message.kind, message.payload.clone()).await;
+        let (gives, name) = match own {
+            Own::Object(object) => (object.call(context, sql, &message.kind, payload).await, None),
+            Own::Consumer { name, consumer, .. } => {
+                (consumer.consume(context.by(name.as_deref()), sql, payload).await, name)
+            }
+        };
         drop(asking);
-        let entry = judge.judged(task, &target, called, None);
+        let entry = judge.judged(task, &target, gives, name);
         let commit = merged(instance, std::slice::from_ref(&entry));
         let is_failure = entry.is_failure;
         *gave.lock().unwrap_or_else(PoisonError::into_inner) = Some(entry);
         match is_failure {
-            true => Err("the call failed".into()),
+            true => Err("the handler failed".into()),
             false => Ok(commit),
         }
     }
 }
 
 impl Committer {
-    /// Runs a call in its own transaction, and commits it there.
+    /// Runs a handler in its own transaction, and commits what it gives there.
     pub(super) async fn run_inside(
         &self,
         instance: InstanceId,
-        handler: Arc<dyn Transactional>,
+        own: Own,
         task: Task,
         state: Option<Bytes>,
     ) -> Ran {
-        let (ms_max, fences) = (handler.ms_max(), [task.fence]);
+        let (ms_max, fences) = (own.ms_max(), [task.fence]);
         let gave = Arc::default();
         let script = Inside {
-            target: Plan::Inside(handler.clone()).target().unwrap_or_default(),
-            handler,
+            own,
             judge: self.judge.clone(),
             instance,
             task: task.clone(),
@@ -132,7 +137,7 @@ impl Committer {
                     }
                 };
                 let told = causes(error);
-                tracing::warn!(error = %told, "a call's own transaction did not end well");
+                tracing::warn!(error = %told, "a handler's own transaction did not end well");
                 let entry = gave.unwrap_or_else(|| Entry::mark(task));
                 Ran::Settled(Box::new(entry), verdict)
             }

@@ -11,7 +11,7 @@ use windrow_store::message::Message;
 
 use crate::deliver::{Patterns, Publisher, Routes};
 
-use super::handler::{Consumer, Object, Transactional};
+use super::handler::{Consumer, Object, Transactional, TransactionalConsumer};
 
 /// A consumer, and the messages of the inbox that go to it.
 #[derive(Clone)]
@@ -19,6 +19,17 @@ pub(super) struct Intake {
     pub(super) name: String,
     pub(super) patterns: Patterns,
     pub(super) consumer: Arc<dyn Consumer>,
+}
+
+impl Intake {
+    /// A message is given to it; by the name it waits for, if it waits for names.
+    fn plan(&self, name: Option<String>) -> Plan {
+        let intake = self.name.clone();
+        match self.consumer.own_transaction() {
+            Some(consumer) => Plan::Inside(Own::Consumer { intake, name, consumer }),
+            None => Plan::Consume { intake, name, consumer: self.consumer.clone() },
+        }
+    }
 }
 
 /// Everything that takes messages here.
@@ -39,12 +50,39 @@ pub(super) type Named = (String, Arc<dyn Publisher>);
 pub(super) enum Plan {
     /// Ask the object.
     Call(Arc<dyn Object>),
-    /// Ask the object inside of a transaction.
-    Inside(Arc<dyn Transactional>),
+    /// The same inside of a transaction.
+    Inside(Own),
     /// Give it to a consumer; by the name it waits for, if it waits for names.
     Consume { intake: String, name: Option<String>, consumer: Arc<dyn Consumer> },
     /// Publish it everywhere; done when all of these have it.
     Publish(Vec<Named>),
+}
+
+/// Who has its own transaction.
+#[derive(Clone)]
+pub(super) enum Own {
+    /// Ask the object.
+    Object(Arc<dyn Transactional>),
+    /// As [`Plan::Consume`].
+    Consumer { intake: String, name: Option<String>, consumer: Arc<dyn TransactionalConsumer> },
+}
+
+impl Own {
+    /// How long it may take.
+    pub(super) fn ms_max(&self) -> u64 {
+        match self {
+            Own::Object(object) => object.ms_max(),
+            Own::Consumer { consumer, .. } => consumer.ms_max(),
+        }
+    }
+
+    /// What may be away.
+    pub(super) fn target(&self) -> String {
+        match self {
+            Own::Object(object) => format!("object {}", object.object_type()),
+            Own::Consumer { intake, .. } => format!("consumer {intake}"),
+        }
+    }
 }
 
 impl Plan {
@@ -52,7 +90,7 @@ impl Plan {
     pub(super) fn target(&self) -> Option<String> {
         match self {
             Plan::Call(object) => Some(format!("object {}", object.object_type())),
-            Plan::Inside(object) => Some(format!("object {}", object.object_type())),
+            Plan::Inside(own) => Some(own.target()),
             Plan::Consume { intake, .. } => Some(format!("consumer {intake}")),
             Plan::Publish(_) => None,
         }
@@ -85,8 +123,7 @@ impl Registry {
                 let found =
                     found.find(|intake| intake.patterns.matches(owner, stream, &message.kind));
                 let intake = found.ok_or_else(|| format!("no handler for {}", message.kind))?;
-                let (intake, consumer) = (intake.name.clone(), intake.consumer.clone());
-                Ok(Plan::Consume { intake, name: None, consumer })
+                Ok(intake.plan(None))
             }
             Queue::Outbox => {
                 let (owner, stream) = (&message.owner, message.stream.as_str());
@@ -104,7 +141,7 @@ impl Registry {
     fn plan_call(&self, message: &Message) -> Result<Plan, String> {
         let name = message.stream.as_str().split('/').next().unwrap_or_default();
         let object = self.objects.get(name).cloned().map(Plan::Call);
-        let inside = || self.transactional.get(name).cloned().map(Plan::Inside);
+        let inside = || self.transactional.get(name).cloned().map(Own::Object).map(Plan::Inside);
         object.or_else(inside).ok_or_else(|| format!("no handler for objects {name}"))
     }
 
@@ -112,8 +149,7 @@ impl Registry {
     fn plan_named(&self, waiting: &[String]) -> Result<Plan, String> {
         for name in waiting {
             if let Some(intake) = self.intakes.iter().find(|intake| intake.name == *name) {
-                let (intake, consumer) = (intake.name.clone(), intake.consumer.clone());
-                return Ok(Plan::Consume { intake, name: Some(name.clone()), consumer });
+                return Ok(intake.plan(Some(name.clone())));
             }
         }
         let find = |name: &String| match self.routes.named(name) {

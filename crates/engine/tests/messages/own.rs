@@ -1,4 +1,4 @@
-//! Calls with their own transaction: their rows and their effects happen together, and once.
+//! Handlers with their own transaction: their rows and their effects happen together, and once.
 
 use std::sync::Arc;
 
@@ -6,8 +6,12 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tempfile::TempDir;
 use windrow_domain::Expected;
-use windrow_engine::messages::{Client, Context, Effects, HandlerError, Outcome, Transactional};
+use windrow_engine::messages::{
+    Client, Context, Effects, HandlerError, InTransaction, Outcome, Transactional,
+    TransactionalConsumer,
+};
 use windrow_store::call::NewCall;
+use windrow_store::message::NewMessage;
 use windrow_store::own::{SCRIPT_MS_MAX, Sql, Value};
 use windrow_store::{Kind, Store};
 use windrow_store_sqlite::SqliteStore;
@@ -18,6 +22,8 @@ use crate::watched::{Fate, Watched};
 crate::on_both_stores! {
     own_rows_and_effects_happen_once_though_replies_are_lost,
     whatever_goes_wrong_is_a_try_that_leaves_nothing,
+    a_consumers_own_rows_and_effects_happen_once_though_replies_are_lost,
+    a_consumer_that_panics_or_waits_for_others_by_name_leaves_nothing_behind,
 }
 
 /// Keeps a row for each call in a table of its own. Nothing in the table tells a repeat.
@@ -160,4 +166,97 @@ async fn a_transaction_has_its_bounds() {
         let refused = built.start().await.err().expect("the bound is checked at the start");
         assert_eq!(refused.kind, Kind::Invalid);
     }
+}
+
+/// Keeps a row for each message in a table of its own, under its own name.
+struct Diary(&'static str);
+
+#[async_trait]
+impl TransactionalConsumer for Diary {
+    async fn consume(
+        &self,
+        context: Context,
+        sql: &mut dyn Sql,
+        payload: Bytes,
+    ) -> Result<Effects, HandlerError> {
+        sql.execute("CREATE TABLE IF NOT EXISTS ledger (account TEXT, request TEXT)", &[]).await?;
+        let row: [Value; 2] = [self.0.into(), context.id.as_str().into()];
+        sql.execute("INSERT INTO ledger (account, request) VALUES ($1, $2)", &row).await?;
+        match &payload[..] {
+            b"panic" if context.attempt < 3 => panic!("broken on purpose"),
+            b"never" => return Err(HandlerError::permanent("never")),
+            _ => {}
+        }
+        let event = context.append(Expected::Any, vec![context.event("noted", payload)]);
+        Ok(Effects::none().append(event))
+    }
+}
+
+async fn a_consumers_own_rows_and_effects_happen_once_though_replies_are_lost(backend: Backend) {
+    let (_dir, inner) = on_disk(backend).await;
+    let store = Watched::new(inner.clone(), unsure);
+    let diary = InTransaction::new(Diary("diary")).unwrap();
+    let built = runner(store.clone()).transactional(ledger()).consumer("diary", all(), diary);
+    let runner = built.start().await.unwrap();
+    let messages = (0..60).map(|no| inbox(&format!("s{}", no % 4), &format!("m{no}")));
+    runner.client().send(messages.collect()).await.unwrap();
+    settle(&*inner).await;
+    assert_eq!(rows(&runner.client(), "diary").await, reply("Int(60)"));
+    for name in ["s0", "s1", "s2", "s3"] {
+        assert_eq!(inner.stream_version(&owner(), &stream(name)).await.unwrap(), 15);
+    }
+    assert_eq!(dead(&*inner).await, []);
+    assert!(runner.gauges().commits_unknown > 0);
+}
+
+async fn a_consumer_that_panics_or_waits_for_others_by_name_leaves_nothing_behind(
+    backend: Backend,
+) {
+    let (_dir, store) = on_disk(backend).await;
+    let consumer = |name| InTransaction::new(Diary(name)).unwrap();
+    let built = runner(store.clone()).transactional(ledger());
+    let built = built.consumer("one", all(), consumer("one"));
+    let runner = built.consumer("two", all(), consumer("two")).start().await.unwrap();
+    let said = |id: &str, said: &str, consumers: &[&str]| NewMessage {
+        payload: Bytes::from(said.to_owned()),
+        consumers: consumers.iter().map(|name| (*name).to_owned()).collect(),
+        ..inbox("s", id)
+    };
+    let messages = vec![
+        said("1", "panic", &[]),
+        said("2", "never", &[]),
+        said("3", "both", &["two", "one"]),
+        said("4", "panic", &["two", "one"]),
+    ];
+    let client = runner.client();
+    client.send(messages).await.unwrap();
+    settle(&*store).await;
+    assert_eq!(rows(&client, "one").await, reply("Int(3)"));
+    assert_eq!(rows(&client, "two").await, reply("Int(2)"));
+    let version = store.stream_version(&owner(), &stream("s")).await.unwrap();
+    let letters: Vec<String> = dead(&*store).await.into_iter().map(|dead| dead.error).collect();
+    assert_eq!((version, letters), (5, vec!["never".to_owned()]));
+}
+
+#[tokio::test]
+async fn a_consumers_transaction_has_its_bounds() {
+    struct Slow;
+
+    #[async_trait]
+    impl TransactionalConsumer for Slow {
+        async fn consume(
+            &self,
+            _: Context,
+            _: &mut dyn Sql,
+            _: Bytes,
+        ) -> Result<Effects, HandlerError> {
+            Ok(Effects::none())
+        }
+
+        fn ms_max(&self) -> u64 {
+            SCRIPT_MS_MAX + 1
+        }
+    }
+    let refused = InTransaction::new(Slow).err().expect("the bound is checked before it runs");
+    assert_eq!(refused.kind, Kind::Invalid);
 }

@@ -12,7 +12,7 @@ use crate::messages::attempt;
 use crate::messages::entry::{Entry, OURSELVES, Task};
 use crate::messages::handler::Effects;
 use crate::messages::options::Unrouted;
-use crate::messages::registry::Plan;
+use crate::messages::registry::{Own, Plan};
 
 use super::{Actor, Event};
 
@@ -108,22 +108,25 @@ impl Actor {
     /// Runs it; a call whose object's state is unknown waits for that.
     fn launch(&mut self, task: Task, plan: Plan) {
         match plan {
-            Plan::Call(_) | Plan::Inside(_) => match self.states.get(task.stream_no()) {
+            Plan::Call(_) | Plan::Inside(Own::Object(_)) => match self.states.get(task.stream_no())
+            {
                 Some(state) => self.spawn(task, plan, state),
                 None => self.unloaded.push((task, plan)),
             },
-            Plan::Consume { .. } | Plan::Publish(_) => self.spawn(task, plan, None),
+            Plan::Consume { .. } | Plan::Inside(Own::Consumer { .. }) | Plan::Publish(_) => {
+                self.spawn(task, plan, None);
+            }
         }
     }
 
     pub(super) fn spawn(&mut self, task: Task, plan: Plan, state: Option<Bytes>) {
-        if let Plan::Inside(handler) = plan {
+        if let Plan::Inside(own) = plan {
             let (committer, instance) = (self.committer.clone(), self.core.shared.instance());
             let inside = self.inside.clone();
             self.tasks.spawn(async move {
                 // It is never closed.
                 let _place = inside.acquire().await;
-                Event::Ran(committer.run_inside(instance, handler, task, state).await)
+                Event::Ran(committer.run_inside(instance, own, task, state).await)
             });
             return;
         }
