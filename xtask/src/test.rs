@@ -21,7 +21,7 @@ const FAULT: &str = "windrow-fault";
 /// The package of the official clients.
 const E2E: &str = "windrow-e2e";
 /// The packages that start brokers.
-const BROKERS: [&str; 2] = ["windrow-brokers", "windrow-testkit"];
+const BROKERS: [&str; 3] = ["windrow-brokers", "windrow-testkit", E2E];
 /// Tells the faults to take their time.
 const FAULT_LONG: &str = "WINDROW_FAULT_LONG";
 
@@ -149,7 +149,7 @@ fn runs_clients(args: &Args) -> bool {
 /// Whether brokers are started by what is run.
 fn runs_brokers(args: &Args) -> bool {
     match args.package.is_empty() {
-        true => !matches!(args.subset.as_deref(), Some("conformance" | "fault" | "e2e")),
+        true => !matches!(args.subset.as_deref(), Some("conformance" | "fault")),
         false => args.package.iter().any(|package| BROKERS.contains(&&**package)),
     }
 }
@@ -299,12 +299,12 @@ mod tests {
 
     #[test]
     fn brokers_are_installed_only_where_they_are_run() {
-        for words in [&[][..], &["some_name"], &["-p", BROKERS[0]]] {
+        for words in [&[][..], &["some_name"], &["e2e"], &["-p", BROKERS[0]]] {
             assert!(runs_brokers(&parsed(words)), "{words:?}");
         }
-        for words in [&["fault"][..], &["conformance"], &["e2e"], &["-p", "xtask"]] {
+        for words in [&["fault"][..], &["conformance"], &["-p", "xtask"]] {
             assert!(!runs_brokers(&parsed(words)), "{words:?}");
         }
-        assert!(runs_nats(&parsed(&["fault"])) && !runs_nats(&parsed(&["e2e"])));
+        assert!(runs_nats(&parsed(&["fault"])) && !runs_nats(&parsed(&["conformance"])));
     }
 }
