@@ -10,7 +10,7 @@ use tokio_postgres::types::Type;
 use windrow_domain::{Expected, Owner, Stream};
 use windrow_store::Scope;
 use windrow_store::error::{Error, Kind, Result};
-use windrow_store::event::{Append, Appended, Event, Events, Snapshot, check_appends};
+use windrow_store::event::{Append, Appended, Event, Events, Pruned, Snapshot, check_appends};
 use windrow_store::inspect::{Binding, Cursor, Page};
 
 use crate::db::{Param, sql};
@@ -55,6 +55,14 @@ impl Events for PostgresStore {
             (&limit as _, Type::INT8),
         ];
         let found = self.db.lone(VERB, stream, sql!("event/read_stream"), &params).await?;
+        let (owned, from) = (&params[..2], from.max(1).cast_unsigned());
+        match found.first().map(|row| rows::count(row, "version")) {
+            Some(version) if version <= from => {}
+            _ => {
+                let kept = self.db.lone(VERB, stream, sql!("event/kept_from"), owned).await?;
+                check_kept(VERB, stream, from, kept.first())?;
+            }
+        }
         found.iter().map(event).collect()
     }
 
@@ -123,6 +131,18 @@ impl Events for PostgresStore {
             version: rows::count(row, "version"),
             state: Bytes::copy_from_slice(row.get("state")),
         }))
+    }
+}
+
+/// `Missing` when a version was pruned.
+fn check_kept(verb: &'static str, stream: &Stream, from: u64, kept: Option<&Row>) -> Result<()> {
+    let kept = kept.map(|row| (rows::count(row, "first"), rows::count(row, "version")));
+    match kept {
+        Some((first, snapshot)) if first > from => {
+            let pruned = Pruned { stream: stream.as_str().to_owned(), first, snapshot };
+            Err(Error::new(Kind::Missing, verb, stream).because(pruned))
+        }
+        _ => Ok(()),
     }
 }
 

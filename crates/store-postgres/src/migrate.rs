@@ -87,6 +87,7 @@ const FUNCTIONS: &[&str] = functions![
     "message/tell_batch",
     "object/put_states",
     "event/append_events",
+    "event/prune_events",
     "call/lock_calls",
     "call/repeat_call",
     "call/submit_call",

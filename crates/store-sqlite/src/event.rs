@@ -3,17 +3,23 @@
 //! Holds throughout: one writer gives versions and places in the feed, so that the feed's order is the
 //! order of the commits and no place appears behind one that was read.
 
+mod prune;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use rusqlite::{Row, params};
 use windrow_domain::event::VersionConflict;
 use windrow_domain::{Expected, Owner, Stream};
-use windrow_store::event::{Append, Appended, Event, Events, NewEvent, Snapshot, check_appends};
+use windrow_store::event::{
+    Append, Appended, Event, Events, NewEvent, Pruned, Snapshot, check_appends,
+};
 use windrow_store::inspect::{Binding, Cursor, Page, check_limit};
 use windrow_store::{Kind, Result, Scope};
 
 use crate::tx::{Tx, sql};
 use crate::{SqliteStore, row};
+
+pub(crate) use prune::prune;
 
 #[async_trait]
 impl Events for SqliteStore {
@@ -36,7 +42,13 @@ impl Events for SqliteStore {
         let (owner, of) = (owner.clone(), stream.clone());
         self.read("read events of", stream, move |tx| {
             let asked = params![owner.as_str(), of.as_str(), row::int(from), limit];
-            tx.all(sql!("event/read_stream"), asked, |row| read_event(row).map(|(_, event)| event))
+            let events: Vec<Event> =
+                tx.all(sql!("event/read_stream"), asked, |row| Ok(read_event(row)?.1))?;
+            match events.first() {
+                Some(event) if event.version <= from.max(1) => {}
+                _ => check_kept(tx, &owner, &of, from.max(1))?,
+            }
+            Ok(events)
         })
         .await
     }
@@ -90,6 +102,20 @@ impl Events for SqliteStore {
             }))
         })
         .await
+    }
+}
+
+/// `Missing` when a version was pruned.
+fn check_kept(tx: &Tx<'_>, owner: &Owner, stream: &Stream, from: u64) -> Result<()> {
+    let of = [owner.as_str(), stream.as_str()];
+    let kept =
+        tx.one(sql!("event/kept_from"), of, |row| Ok((row::count(row, 0)?, row::count(row, 1)?)))?;
+    match kept {
+        Some((first, snapshot)) if first > from => {
+            let stream = stream.as_str().to_owned();
+            Err(tx.error(Kind::Missing).because(Pruned { stream, first, snapshot }))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -2,7 +2,11 @@
 //!
 //! Holds throughout: versions of a stream are dense from one and given under its lock; the feed of all
 //! events gives each once, a stream's own in their order, and never skips one that a slower
-//! transaction commits later: it lags behind open transactions instead.
+//! transaction commits later: it lags behind open transactions instead. Old events may be pruned as
+//! far as a snapshot stands for them ([`crate::message::Upkeep`]); versions and the feed go on as if
+//! they were there.
+
+use std::fmt;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -99,10 +103,36 @@ pub struct Snapshot {
     pub state: Bytes,
 }
 
-/// Which versions do not fit, when an append was refused.
+/// What is left of a stream, for one who asked for events that were pruned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pruned {
+    /// Of which stream.
+    pub stream: String,
+    /// The first version that is kept, or that comes next.
+    pub first: u64,
+    /// The version that its snapshot includes, at least `first - 1`: the snapshot and what comes
+    /// behind it are the whole stream.
+    pub snapshot: u64,
+}
+
+impl fmt::Display for Pruned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { stream, first, snapshot } = self;
+        write!(f, "stream {stream} begins at version {first}; its snapshot is at {snapshot}")
+    }
+}
+
+impl std::error::Error for Pruned {}
+
+/// Which versions do not fit, when an append or a read was refused.
 impl crate::Error {
     /// Both versions, when an append met another one than it expected.
     pub fn version_conflict(&self) -> Option<&VersionConflict> {
+        std::error::Error::source(self)?.downcast_ref()
+    }
+
+    /// Where a stream begins, when it was asked for events that were pruned.
+    pub fn pruned(&self) -> Option<&Pruned> {
         std::error::Error::source(self)?.downcast_ref()
     }
 }
@@ -111,12 +141,13 @@ impl crate::Error {
 #[async_trait]
 pub trait Events {
     /// Appends, all or none. A `Conflict` names both versions ([`crate::Error::version_conflict`]). An
-    /// append with an expected version that is already there with the same ids gives the same answer.
-    /// Appends to the same stream follow one another.
+    /// append with an expected version that is already there with the same ids gives the same answer,
+    /// as long as these events are kept. Appends to the same stream follow one another.
     async fn append(&self, appends: Vec<Append>) -> Result<Vec<Appended>>;
 
     /// A stream's events from a version on, up to `limit` (at most [`crate::inspect::PAGE_MAX`]). Empty
-    /// for a stream that has none.
+    /// for a stream that has none. `Missing` when the version was pruned, with where the stream begins
+    /// now ([`crate::Error::pruned`]).
     async fn read_stream(
         &self,
         owner: &Owner,
@@ -128,13 +159,13 @@ pub trait Events {
     /// A stream's last version; zero when it has no events.
     async fn stream_version(&self, owner: &Owner, stream: &Stream) -> Result<u64>;
 
-    /// Everybody's events as far as the scope goes. `next` is always there and leads on, also from the
-    /// end: ask again with it for what comes later.
+    /// Everybody's events as far as the scope goes, without those that were pruned. `next` is always
+    /// there and leads on, also from the end: ask again with it for what comes later.
     async fn read_all(&self, scope: &Scope, after: Option<&str>, limit: u32)
     -> Result<Page<Event>>;
 
     /// Keeps a snapshot; an older one never replaces a newer one. `Invalid` for a version that the
-    /// stream does not have.
+    /// stream does not have. Events up to it may be pruned when they are old.
     async fn put_snapshot(&self, snapshot: Snapshot) -> Result<()>;
 
     /// The newest snapshot of a stream, if there is one.

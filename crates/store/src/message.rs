@@ -475,6 +475,9 @@ pub struct Upkeep {
     pub dead_ms: Option<u64>,
     /// Streams without messages.
     pub stream_ms: u64,
+    /// Events that their stream's snapshot stands for (see [`crate::Events::put_snapshot`]); none for
+    /// ever. A stream without a snapshot keeps all of its own. The last event of all may stay.
+    pub event_ms: Option<u64>,
 }
 
 /// What was tidied away.
@@ -492,12 +495,15 @@ pub struct Tidied {
     pub dead: u64,
     /// Streams that were forgotten.
     pub streams: u64,
+    /// Events that were pruned.
+    pub events: u64,
 }
 
 impl Tidied {
     /// Everything together.
     pub fn total(&self) -> u64 {
-        self.ids + self.archived + self.expired + self.tombstones + self.dead + self.streams
+        let Self { ids, archived, expired, tombstones, dead, streams, events } = self;
+        ids + archived + expired + tombstones + dead + streams + events
     }
 }
 

@@ -350,6 +350,8 @@ pub(crate) const KEYS: &[Key] = &[
         "how long dead letters are kept"),
     key!("messages.retention_stream_secs", false, secs 1..=AGE_SECS_MAX, messages.upkeep.stream_ms,
         "how long streams without messages are remembered"),
+    key!("messages.retention_event_secs", false, optional_secs 1..=AGE_SECS_MAX, messages.upkeep.event_ms,
+        "how long events are kept that their stream's snapshot stands for"),
     key!("messages.upkeep_ms", false, whole 1000..=DAY_MS, messages.upkeep_ms,
         "how often what is past its time is removed"),
 ];

@@ -108,6 +108,11 @@ fn told(error: Error) -> anyhow::Error {
             "start `windrow serve` or `windrow work` once with a handler or a publisher in its \
              configuration; docs/operate/messages.md has an example.",
         ),
+        Kind::Missing if error.pruned().is_some() => Told::new(
+            Ending::Failed,
+            "old events of this stream were pruned",
+            "read from the version that the stream begins at (--from); its snapshot stands for the rest.",
+        ),
         Kind::Missing => Told::new(
             Ending::Failed,
             "there is no such thing for this owner",

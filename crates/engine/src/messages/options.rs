@@ -115,6 +115,7 @@ impl Default for Options {
                 tombstone_ms: 30 * 24 * HOUR_MS,
                 dead_ms: None,
                 stream_ms: HOUR_MS,
+                event_ms: None,
             },
             upkeep_ms: 60_000,
             upkeep_rows_max: 1_000,

@@ -47,7 +47,7 @@ async fn step(core: &Core) -> Result<()> {
         }
         let fullest = [tidied.ids, tidied.archived, tidied.expired, tidied.tombstones]
             .into_iter()
-            .chain([tidied.dead, tidied.streams])
+            .chain([tidied.dead, tidied.streams, tidied.events])
             .max();
         if fullest < Some(limit.into()) {
             return Ok(());

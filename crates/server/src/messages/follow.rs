@@ -2,7 +2,8 @@
 //!
 //! Holds throughout: every event of the stream is told once and in order; a stream is looked at twice
 //! a second at most, however many follow it; who follows is let go with the client, with the server,
-//! or with the key it was asked for with: within `key_ms_max` and a look after its revocation.
+//! or with the key it was asked for with: within `key_ms_max` and a look after its revocation; and one
+//! that falls so far behind that what comes next was pruned, who is told so when it comes again.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -17,7 +18,7 @@ use windrow_domain::Stream;
 
 use super::looks::Key;
 use super::streams::{self, EventObject};
-use super::words::NUMBER_MAX;
+use super::words::{self, NUMBER_MAX};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::{Error, Result};
@@ -95,8 +96,12 @@ impl Follower {
                 return None;
             }
             // The database may be back in a moment; the client hears that the answer lives.
-            if let Err(error) = self.look().await {
-                tracing::warn!(stream = %self.key.1, error = error.message, "not looked at");
+            match self.look().await {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(error) => {
+                    tracing::warn!(stream = %self.key.1, error = error.message, "not looked at");
+                }
             }
             if self.read.is_empty() {
                 self.wait().await?;
@@ -104,21 +109,24 @@ impl Follower {
         }
     }
 
-    /// Reads what there is, when there is something.
-    async fn look(&mut self) -> Result<()> {
+    /// Reads what there is, when there is something. False when what comes next was pruned.
+    async fn look(&mut self) -> Result<bool> {
         let messages = self.app.messages()?;
         let version =
             messages.looks.version(&**messages.plane(), &self.app.clock, &self.key).await?;
         if version < self.next {
-            return Ok(());
+            return Ok(true);
         }
-        let (owner, stream) = &self.key;
-        let events = streams::page(&self.app, owner, stream, self.next, EVENTS_MAX).await?;
+        let ((owner, stream), plane) = (&self.key, messages.plane());
+        let events = match streams::page(&**plane, owner, stream, self.next, EVENTS_MAX).await {
+            Err(error) if error.pruned().is_some() => return Ok(false),
+            events => events.map_err(words::told)?,
+        };
         if let Some(last) = events.last() {
             self.next = last.version + 1;
         }
         self.read = events.into_iter().map(EventObject::from).collect();
-        Ok(())
+        Ok(true)
     }
 
     /// Waits for a moment, or until something is appended here; none when the server stops.

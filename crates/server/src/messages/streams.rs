@@ -13,7 +13,8 @@ use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 use windrow_domain::event::VersionConflict;
 use windrow_domain::{Expected, Owner, Stream};
-use windrow_store::event::{Append, Event, NewEvent};
+use windrow_store::Plane;
+use windrow_store::event::{Append, Event, NewEvent, Pruned};
 use windrow_store::message::{Headers, SEND_MAX};
 
 use super::body::{self, Raw, given, shown};
@@ -29,6 +30,9 @@ use crate::extract::Query;
 /// What a conflict of versions says in headers, for programs.
 const EXPECTED: &str = "windrow-expected-version";
 const ACTUAL: &str = "windrow-actual-version";
+/// What one who asks for pruned events is told in headers, for programs.
+const FIRST: &str = "windrow-first-version";
+const SNAPSHOT: &str = "windrow-snapshot-version";
 /// For a writer that believes nothing.
 const ANY: &str = "any";
 /// Up to here every whole number is one that JSON's readers keep exactly.
@@ -110,7 +114,10 @@ pub(crate) struct Events {
 ///
 /// From a version on. With `follow` the answer is `text/event-stream`: an event for each, its `id` the
 /// version, and it goes on with what is appended later; a client that comes again with `Last-Event-ID`
-/// goes on behind that one. A slash in the stream's name may be written as it is, or as `%2F`.
+/// goes on behind that one. A slash in the stream's name may be written as it is, or as `%2F`. Where
+/// `from` was pruned, the refusal (`events_pruned`) names the first version that is kept and that of
+/// the snapshot, also in `Windrow-First-Version` and `Windrow-Snapshot-Version`; an answer that is
+/// followed ends there.
 #[utoipa::path(
     get, path = "/streams/{stream}/events", operation_id = "readEvents", tag = "Events",
     security(("key" = [])),
@@ -118,6 +125,10 @@ pub(crate) struct Events {
         ReadQuery),
     responses((status = 200, description = "The events; none for a stream that has none.",
             content((Events = "application/json"), (follow::Followed = "text/event-stream"))),
+        (status = 410, description = "Events from there on were pruned (`events_pruned`).",
+            body = crate::error::Body<'_>,
+            headers(("Windrow-First-Version" = u64, description = "The first version that is kept."),
+                ("Windrow-Snapshot-Version" = u64, description = "The version of the snapshot."))),
         Missing))]
 pub(crate) async fn read(
     State(app): State<App>,
@@ -129,10 +140,22 @@ pub(crate) async fn read(
     let stream = stream_of(names)?;
     let from = number("from", query.from, 1, NUMBER_MAX)?.max(1);
     let limit = limit(query.limit)?;
-    if is_wanted("follow", query.follow.as_deref())? {
-        return follow::follow(app, caller, stream, follow::first(&headers, from)?);
+    let plane = app.messages()?.plane();
+    let is_followed = is_wanted("follow", query.follow.as_deref())?;
+    let (from, limit) =
+        if is_followed { (follow::first(&headers, from)?, 1) } else { (from, limit) };
+    let events = match page(&**plane, &caller.owner, &stream, from, limit).await {
+        Ok(events) => events,
+        Err(error) => match error.pruned().cloned() {
+            Some(pruned) => return Ok(gone(&pruned)),
+            // One who follows waits until the database is back.
+            None if is_followed => Vec::new(),
+            None => return Err(told(error)),
+        },
+    };
+    if is_followed {
+        return follow::follow(app, caller, stream, from);
     }
-    let events = page(&app, &caller.owner, &stream, from, limit).await?;
     let next_from = events.last().map_or(from, |event| event.version + 1);
     let data = events.into_iter().map(EventObject::from).collect();
     Ok(axum::Json(Events { stream, data, next_from }).into_response())
@@ -140,16 +163,15 @@ pub(crate) async fn read(
 
 /// A page in small steps, which ends early when its events are large.
 pub(super) async fn page(
-    app: &App,
+    plane: &dyn Plane,
     owner: &Owner,
     stream: &Stream,
     from: u64,
     limit: u32,
-) -> Result<Vec<Event>> {
-    let plane = app.messages()?.plane();
+) -> windrow_store::Result<Vec<Event>> {
     let (mut events, mut budget, mut next) = (Vec::new(), Budget::new(limit), from);
     while let Some(rows) = budget.next() {
-        let step = plane.read_stream(owner, stream, next, rows).await.map_err(told)?;
+        let step = plane.read_stream(owner, stream, next, rows).await?;
         budget.spend(step.iter().map(|event| event.payload.len()));
         let is_last = step.len() < rows as usize;
         next = step.last().map_or(next, |event| event.version + 1);
@@ -308,6 +330,19 @@ pub(crate) async fn append(
     let (first, last) = (appended.first, appended.last);
     messages.looks.appended(&app.clock, &(caller.owner, stream.clone()), last);
     Ok((StatusCode::CREATED, axum::Json(Appended { stream, first, last })).into_response())
+}
+
+fn gone(pruned: &Pruned) -> Response {
+    let Pruned { stream, first, snapshot } = pruned;
+    let message = format!(
+        "Old events of the stream {stream:?} were pruned: it begins at version {first}, and its \
+         snapshot is at {snapshot}."
+    );
+    let error = Error::new(StatusCode::GONE, "events_pruned", message).at("from");
+    let mut response = error.into_response();
+    response.headers_mut().insert(FIRST, HeaderValue::from(*first));
+    response.headers_mut().insert(SNAPSHOT, HeaderValue::from(*snapshot));
+    response
 }
 
 fn conflicting(conflict: &VersionConflict) -> Response {

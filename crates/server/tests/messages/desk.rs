@@ -107,6 +107,8 @@ pub(crate) struct Desk {
     /// How many slow calls may end.
     pub(crate) gate: Arc<Semaphore>,
     pub(crate) hands: Arc<Hands>,
+    /// The store behind the server.
+    pub(crate) plane: Arc<dyn Plane>,
     stop: Stop,
     runner: Option<Runner>,
     tasks: JoinSet<()>,
@@ -140,7 +142,7 @@ impl Desk {
         };
         let messages = match &runner {
             Some(runner) => Messages::new(runner.client()).watched(runner.watch()),
-            None => Messages::new(Client::new(plane)),
+            None => Messages::new(Client::new(plane.clone())),
         };
         let app = match runs {
             Runs::Here | Runs::Never => App::with_messages(parts, messages),
@@ -149,7 +151,7 @@ impl Desk {
         let (stop, mut tasks) = (Stop::new(), JoinSet::new());
         let url = kit::serve(app, &stop, &mut tasks).await;
         let callers = Callers::new(&*store, url).await;
-        Self { callers, gate, hands, stop, runner, tasks, _folder: folder }
+        Self { callers, gate, hands, plane, stop, runner, tasks, _folder: folder }
     }
 
     /// Asks an object of ann's, under this name.

@@ -1,7 +1,13 @@
 //! Events: appended, read, followed.
 
+use bytes::Bytes;
 use reqwest::Method;
 use serde_json::{Value, json};
+
+use windrow_domain::{Owner, Stream};
+use windrow_engine::messages::Options;
+use windrow_store::event::Snapshot;
+use windrow_store::message::Upkeep;
 
 use crate::desk::Desk;
 
@@ -172,5 +178,42 @@ async fn the_feed_gives_everything_once() {
     assert_eq!(next["data"][0]["stream"], "s9");
     let all = desk.get(&desk.admin, "/v1/events?owner=all&limit=1000").await.ok(200);
     assert_eq!(all["data"].as_array().unwrap().len(), 52);
+    desk.stop().await;
+}
+
+/// Makes version `at` of ann's stream `s` the first that its snapshot does not stand for, and prunes.
+async fn prune(desk: &Desk, at: u64) {
+    let (owner, stream) = (Owner::new("ann").unwrap(), Stream::new("s").unwrap());
+    let snapshot = Snapshot { owner, stream, version: at - 1, state: Bytes::from_static(b"{}") };
+    desk.plane.put_snapshot(snapshot).await.unwrap();
+    let upkeep = Upkeep { event_ms: Some(0), ..Options::default().upkeep };
+    assert!(desk.plane.tidy_messages(upkeep, 1000).await.unwrap().events > 0);
+}
+
+#[tokio::test]
+async fn who_asks_for_events_that_were_pruned_is_told_where_the_stream_begins() {
+    let desk = Desk::new().await;
+    let path = "/v1/streams/s/events";
+    let posts = json!({ "events": events(&["1", "2", "3", "4"]) });
+    desk.post_json(&desk.ann, path, &posts).await.ok(201);
+    prune(&desk, 3).await;
+    for query in ["", "?from=2", "?follow", "?follow&from=2"] {
+        let answer = desk.get(&desk.ann, &format!("{path}{query}")).await;
+        let told = answer.refused(410, "events_pruned");
+        assert!(told.contains("version 3") && told.contains("snapshot is at 2"), "{told}");
+        assert_eq!(answer.header("windrow-first-version"), "3");
+        assert_eq!(answer.header("windrow-snapshot-version"), "2");
+    }
+    let rest = desk.get(&desk.ann, &format!("{path}?from=3")).await.ok(200);
+    assert_eq!(versions(&rest), [3, 4]);
+    let mut heard = Heard::new(&desk, &desk.ann, &format!("{path}?follow&from=3"), &[]).await;
+    assert_eq!(heard.next().await.unwrap().0, "3");
+    desk.post_json(&desk.ann, path, &json!({ "expected": 4, "events": events(&["5"]) }))
+        .await
+        .ok(201);
+    assert_eq!(heard.next().await.unwrap().0, "4");
+    assert_eq!(heard.next().await.unwrap().0, "5");
+    let feed = desk.get(&desk.ann, "/v1/events").await.ok(200);
+    assert_eq!(versions(&feed), [3, 4, 5]);
     desk.stop().await;
 }

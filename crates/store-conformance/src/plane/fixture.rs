@@ -189,6 +189,7 @@ pub(crate) fn keep() -> Upkeep {
         tombstone_ms: year_ms,
         dead_ms: None,
         stream_ms: year_ms,
+        event_ms: None,
     }
 }
 

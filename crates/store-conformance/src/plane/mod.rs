@@ -17,6 +17,7 @@ mod message;
 mod object;
 mod own;
 mod partition;
+mod prune;
 mod race;
 mod stats;
 mod tidy;
@@ -129,6 +130,15 @@ cases! { plane_suite, plane_cases;
         a_feeds_cursor_is_bound_to_its_scope,
         a_snapshot_never_goes_back,
         an_append_out_of_bounds_is_invalid,
+    }
+    prune {
+        events_stay_unless_a_snapshot_stands_for_them,
+        only_old_events_before_the_snapshot_go,
+        a_snapshot_that_moves_lets_more_go,
+        an_emptied_stream_goes_on,
+        a_step_of_pruning_is_bounded,
+        the_feed_goes_on_behind_what_was_pruned,
+        pruning_that_meets_appends_loses_nothing,
     }
     lifecycle {
         a_closed_batch_is_told_of_once,

@@ -247,11 +247,12 @@ pub async fn a_step_of_tidying_is_bounded(world: &impl PlaneWorld) {
         tombstone_ms: keep().tombstone_ms,
         dead_ms: Some(1000),
         stream_ms: 1000,
+        event_ms: None,
     };
     let mut total = Tidied::default();
     for step in 0..50 {
         let tidied = store.tidy_messages(upkeep, 2).await.unwrap();
-        let Tidied { ids, archived, expired, tombstones, dead, streams } = tidied;
+        let Tidied { ids, archived, expired, tombstones, dead, streams, events: _ } = tidied;
         assert!([ids, archived, expired, tombstones, dead, streams].iter().all(|n| *n <= 2));
         if tidied.total() == 0 {
             break;
@@ -288,6 +289,7 @@ pub async fn endless_times_are_answered(world: &impl PlaneWorld) {
         tombstone_ms: u64::MAX,
         dead_ms: Some(u64::MAX),
         stream_ms: u64::MAX,
+        event_ms: Some(u64::MAX),
     };
     assert_eq!(tidy(store, endless).await, Tidied::default());
     let asked = StatsQuery { window_ms: u64::MAX, old_ms: u64::MAX };

@@ -132,6 +132,7 @@ impl Messages for PostgresStore {
             (&upkeep.dead_ms.map(bounded) as _, Type::INT8),
             (&bounded(upkeep.stream_ms) as _, Type::INT8),
             (&i64::from(limit) as _, Type::INT8),
+            (&upkeep.event_ms.map(bounded) as _, Type::INT8),
         ];
         let sql = sql!("message/tidy_call");
         let found = self.db.rows("tidy messages", &"messages", sql, &params).await?;
@@ -143,6 +144,7 @@ impl Messages for PostgresStore {
             tombstones: tidied("tombstones"),
             dead: tidied("dead"),
             streams: tidied("streams"),
+            events: tidied("events"),
         })
     }
 }

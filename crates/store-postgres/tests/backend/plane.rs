@@ -130,8 +130,14 @@ pub(crate) async fn run_every_verb(store: &PostgresStore) {
     drop(store.listen(me).await.unwrap());
     store.set_asleep(me, true).await.unwrap();
     store.set_asleep(me, false).await.unwrap();
-    let upkeep =
-        Upkeep { dedupe_ms: 0, archive_ms: 0, tombstone_ms: 0, dead_ms: Some(0), stream_ms: 0 };
+    let upkeep = Upkeep {
+        dedupe_ms: 0,
+        archive_ms: 0,
+        tombstone_ms: 0,
+        dead_ms: Some(0),
+        stream_ms: 0,
+        event_ms: Some(0),
+    };
     assert!(store.tidy_messages(upkeep, 1000).await.unwrap().total() > 0);
     store.backlog().await.unwrap();
     store.clear_suspects(me, &runner.fences).await.unwrap();

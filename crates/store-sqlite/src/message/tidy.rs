@@ -4,8 +4,8 @@ use rusqlite::params;
 use windrow_store::Result;
 use windrow_store::message::{Tidied, Upkeep};
 
-use crate::row;
 use crate::tx::{Tx, sql};
+use crate::{event, row};
 
 /// Streams that are looked at for each one that may go: those that live must not hide the others.
 const LOOKS_PER_STREAM: u32 = 4;
@@ -22,7 +22,11 @@ pub(super) fn all(tx: &Tx<'_>, upkeep: &Upkeep, limit: u32) -> Result<Tidied> {
     };
     let ids = tx.run(sql!("message/tidy_messages"), params![before(upkeep.dedupe_ms), limit])?;
     let streams = forget_streams(tx, before(upkeep.stream_ms), limit)?;
-    Ok(Tidied { ids, archived, expired, tombstones, dead, streams })
+    let events = match upkeep.event_ms {
+        Some(ms) => event::prune(tx, before(ms), limit)?,
+        None => 0,
+    };
+    Ok(Tidied { ids, archived, expired, tombstones, dead, streams, events })
 }
 
 /// Which calls a statement of this module names.
