@@ -17,7 +17,7 @@ use crate::ids::{BadName, NAME_BYTES_MAX, Stream};
 pub enum CallState {
     /// Waits for its turn, or for another one.
     Pending,
-    /// An instance has said that it begins.
+    /// An instance has said that it begins, or that it has run for a while.
     Processing,
     /// Has its reply.
     Completed,
@@ -30,7 +30,7 @@ pub enum CallState {
 /// What happens to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CallEvent {
-    /// An instance begins.
+    /// An instance begins, or goes on for long.
     Started,
     /// It was tried and goes back, to be tried again.
     Returned,

@@ -92,6 +92,7 @@ const FUNCTIONS: &[&str] = functions![
     "call/repeat_call",
     "call/submit_call",
     "call/submit_calls",
+    "call/commit_running",
     "call/commit_calls",
     "app/check_text",
     "app/check_body",

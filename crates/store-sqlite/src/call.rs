@@ -13,7 +13,7 @@ use windrow_store::call::{
     Answer, Call, CallKey, CallResult, CallStats, Calls, CallsQuery, NewCall, StatsQuery, Submitted,
 };
 use windrow_store::inspect::{Page, check_limit};
-use windrow_store::message::MessageRef;
+use windrow_store::message::{MessageRef, Running};
 use windrow_store::{Kind, Result, Scope};
 
 use crate::message::send::{self, Letter};
@@ -144,6 +144,22 @@ fn repeat(tx: &Tx<'_>, new: &NewCall, mut call: Call) -> Result<Submitted> {
 pub(crate) fn start(tx: &Tx<'_>, owner: &str, id: &str, instance: InstanceId) -> Result<()> {
     let begun = params![owner, id, instance.0.into_bytes(), tx.now];
     unanswered(tx, id, tx.run(sql!("call/start"), begun)?)
+}
+
+/// A call runs for long. Nothing happens when it is answered or was put off: whoever tells it is late.
+pub(crate) fn run_on(tx: &Tx<'_>, running: &Running, instance: InstanceId) -> Result<()> {
+    let Running { at: MessageRef { partition, stream_no, position }, attempts, not_before } =
+        running;
+    let shown = params![
+        partition,
+        row::int(*stream_no),
+        row::int(*position),
+        attempts,
+        not_before.map(|at| at.as_microsecond()),
+        instance.0.into_bytes(),
+        tx.now
+    ];
+    tx.run(sql!("call/commit_running"), shown).map(drop)
 }
 
 /// A call waits for another try. `Conflict` when it has its answer, or is not there.

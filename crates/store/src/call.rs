@@ -159,7 +159,7 @@ pub struct Call {
     pub error: Option<String>,
     /// How often the question was repeated.
     pub retry_count: u32,
-    /// The instance that began with it last.
+    /// The instance that was last seen with it: it began, ran for long, or answered.
     pub instance: Option<InstanceId>,
     /// The object that called.
     pub caller_object: Option<String>,
@@ -195,7 +195,7 @@ pub struct CallsQuery {
     pub states: Vec<CallState>,
     /// Only those that this instance began with last.
     pub instance: Option<InstanceId>,
-    /// Only those that began this long ago and have no answer yet.
+    /// Only those that are `processing` for this long and have no answer yet.
     pub stuck_ms: Option<u64>,
     /// Where the last page ended.
     pub after: Option<String>,

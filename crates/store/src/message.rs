@@ -255,6 +255,26 @@ pub struct Started {
     pub at: MessageRef,
 }
 
+/// A call whose handler has run for a while, and goes on. Only told: no try counts by it, and what
+/// becomes of the call after a crash is as before. Whoever tells it may be late: it holds only while the
+/// message is as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// The call's message.
+    pub at: MessageRef,
+    /// [`Message::attempts`], as it was read.
+    pub attempts: u32,
+    /// [`Message::not_before`], as it was read: a failure that did not count changed it.
+    pub not_before: Option<Timestamp>,
+}
+
+impl Running {
+    /// The call of this message runs.
+    pub fn of(message: &Message) -> Self {
+        Self { at: message.at, attempts: message.attempts, not_before: message.not_before }
+    }
+}
+
 /// A message that is tried again later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedTry {
@@ -290,6 +310,9 @@ pub struct Commit {
     pub fences: Vec<Fence>,
     /// Begun, see [`Started`].
     pub started: Vec<Started>,
+    /// Calls that run for long, see [`Running`]: each is `processing` from now on, by this instance. One
+    /// that is answered, was put off or is no call any more is left as it is, and is no `Conflict`.
+    pub running: Vec<Running>,
     /// Done.
     pub done: Vec<Done>,
     /// To be tried again.
@@ -317,6 +340,7 @@ impl Commit {
             instance,
             fences: Vec::new(),
             started: Vec::new(),
+            running: Vec::new(),
             done: Vec::new(),
             failed: Vec::new(),
             dead: Vec::new(),
@@ -333,6 +357,7 @@ impl Commit {
     pub fn check(&self, verb: &'static str) -> Result<()> {
         let sizes = [
             ("started", self.started.len()),
+            ("running", self.running.len()),
             ("done", self.done.len()),
             ("failed", self.failed.len()),
             ("dead", self.dead.len()),
@@ -358,7 +383,8 @@ impl Commit {
             .chain(self.calls.iter().map(|call| (call.at, None)));
         let mut seen = BTreeSet::new();
         let started = self.started.iter().map(|started| started.at.partition);
-        let mut partitions: Vec<_> = started.collect();
+        let running = self.running.iter().map(|running| running.at.partition);
+        let mut partitions: Vec<_> = started.chain(running).collect();
         for (at, consumer) in ended {
             if !seen.insert((at, consumer)) {
                 let because = format!("message {at:?} is named twice");

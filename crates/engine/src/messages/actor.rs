@@ -36,6 +36,7 @@ use super::options::Options;
 use super::own::Ran;
 use super::reading::{Reader, Request};
 use super::registry::{Plan, Registry};
+use super::running::{Run, Runs};
 use super::shared::Shared;
 use super::states::States;
 
@@ -69,6 +70,7 @@ enum Event {
     Tried(Box<Entry>),
     Ran(Ran),
     Settled { apart: bool, settled: Vec<(Entry, Verdict)> },
+    Told(Vec<Run>, Result<()>),
     Dozed(bool, Result<()>),
     Cleared(Vec<Fence>, Result<()>),
 }
@@ -81,6 +83,8 @@ pub(super) struct Actor {
     board: Board,
     reader: Reader,
     states: States,
+    /// Calls that run.
+    runs: Runs,
     /// What is to be committed, oldest first.
     pending: VecDeque<Entry>,
     /// When the oldest of it came.
@@ -134,6 +138,7 @@ impl Actor {
             board: Board::default(),
             reader: Reader::default(),
             states,
+            runs: Runs::new(core.options.processing_after_ms),
             pending: VecDeque::new(),
             pending_since: 0,
             commits: 0,
@@ -229,6 +234,7 @@ impl Actor {
         }
         self.load_states();
         self.start_commits(now);
+        self.tell_what_runs(now);
         for fence in self.board.take_drained() {
             self.dues.remove(&fence.partition);
             self.states.forget_partition(fence.partition);

@@ -31,6 +31,7 @@ mod own;
 mod reading;
 mod registry;
 mod runner;
+mod running;
 mod shared;
 mod states;
 mod typed;

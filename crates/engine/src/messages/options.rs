@@ -56,6 +56,8 @@ pub struct Options {
     pub transactions_in_flight_max: usize,
     /// Longest run of a handler or a publisher. One with its own transaction has its own bound.
     pub handler_ms_max: u64,
+    /// From when on a call that runs is shown as being processed.
+    pub processing_after_ms: u64,
     /// Longest wait for what runs when it is asked to stop.
     pub grace_ms: u64,
     /// How often and how soon to try again.
@@ -103,6 +105,7 @@ impl Default for Options {
             commits_in_flight_max: 4,
             transactions_in_flight_max: 4,
             handler_ms_max: 30_000,
+            processing_after_ms: 1_000,
             grace_ms: 10_000,
             retry: Policy::default(),
             away: Patience::default(),
@@ -145,6 +148,7 @@ impl Options {
         let transactions = self.transactions_in_flight_max as u64;
         within(verb, "transactions_in_flight_max", transactions, 64)?;
         within(verb, "handler_ms_max", self.handler_ms_max, 24 * HOUR_MS)?;
+        within(verb, "processing_after_ms", self.processing_after_ms, 24 * HOUR_MS)?;
         within(verb, "give_up_secs", self.away.give_up_secs, GIVE_UP_SECS_MAX)?;
         within(verb, "away_backoff_ms_max", self.away.backoff_ms_max, 24 * HOUR_MS)?;
         within(verb, "attempts_max", self.retry.attempts_max.into(), 1_000)

@@ -14,6 +14,7 @@ mod kit;
 mod members;
 mod outbox;
 mod own;
+mod running;
 mod storm;
 mod suspects;
 mod watched;

@@ -6,7 +6,7 @@ use windrow_domain::partition::partition_of;
 use windrow_domain::{CallState, CrashPolicy, InstanceId, Queue};
 use windrow_store::call::{Answer, CALLER_BYTES_MAX, CallKey, NewCall, headers};
 use windrow_store::error::Kind;
-use windrow_store::message::{Commit, SEND_MAX};
+use windrow_store::message::{Commit, FailedTry, MessageRef, Running, SEND_MAX};
 use windrow_store::{Calls, Members, Messages};
 
 use super::PlaneWorld;
@@ -213,6 +213,100 @@ pub async fn a_call_that_is_tried_again_is_pending(world: &impl PlaneWorld) {
     assert_eq!((head.id.as_str(), head.attempts), ("r1", 1));
     runner.answer(reply(at, "r1", "ok")).await;
     assert_eq!(runner.head("wallet/1").await.id, "r2");
+}
+
+/// A call that runs for long is shown with who runs it, and since when; no try counts by it, and it is
+/// not taken for one that was begun.
+pub async fn a_call_that_runs_for_long_is_processing(world: &impl PlaneWorld) {
+    let runner = ready(world).await;
+    let store = world.store();
+    for (object, id) in [("1", "r1"), ("2", "r2"), ("3", "r3")] {
+        submit(store, call(object, id)).await;
+    }
+    let messages = runner.messages().await;
+    pass(world, 1000);
+    // With others, and more than one at once.
+    let ended = send(store, inbox("a", "a-1")).await;
+    let running = messages.iter().filter(|one| one.id != "r3").map(Running::of).collect();
+    store.commit(Commit { running, ..runner.ending(&[ended]) }).await.unwrap();
+    for id in ["r1", "r2"] {
+        let told = seen_call(store, id).await;
+        assert_eq!((told.state, told.instance), (CallState::Processing, Some(runner.instance)));
+        assert_eq!((told.updated_at, told.processed_at), (now(world), None));
+    }
+    assert_eq!(seen_call(store, "r3").await.state, CallState::Pending);
+    let mut after = runner.messages().await;
+    after.retain(|one| one.queue == Queue::Calls);
+    assert_eq!(after, messages, "what is read is as before");
+    let at = |id: &str| messages.iter().find(|one| one.id == id).expect("it was read").at;
+    runner.answer(reply(at("r1"), "r1", "ok")).await;
+    assert_eq!(seen_call(store, "r1").await.state, CallState::Completed);
+    runner.fail(failed(at("r2"), "busy", now(world))).await;
+    let told = seen_call(store, "r2").await;
+    assert_eq!(told.state, CallState::Pending);
+    // Another try of it may run for long, too; another instance says so, too.
+    let again = runner.head("wallet/2").await;
+    assert_eq!((again.attempts, again.started), (1, None));
+    runner.run_on(&again).await;
+    store.tombstone(runner.instance).await.unwrap();
+    let second = Runner::owning(store, &all()).await;
+    assert_eq!(second.head("wallet/2").await.started, None, "the crash policy is as before");
+    second.run_on(&again).await;
+    let told = seen_call(store, "r2").await;
+    assert_eq!((told.state, told.instance), (CallState::Processing, Some(second.instance)));
+}
+
+/// Whoever tells late that a call runs, after its answer or its failure, changes nothing and hurts
+/// nobody in the same commit.
+pub async fn what_is_told_late_of_a_call_changes_nothing(world: &impl PlaneWorld) {
+    let runner = ready(world).await;
+    let store = world.store();
+    for (object, id) in [("1", "answered"), ("2", "failed"), ("3", "kept"), ("4", "put off")] {
+        submit(store, call(object, id)).await;
+    }
+    send(store, inbox("a", "a-1")).await;
+    let messages = runner.messages().await;
+    let at = |id: &str| messages.iter().find(|one| one.id == id).expect("it was read").at;
+    runner.answer(reply(at("answered"), "answered", "ok")).await;
+    runner.answer(refusal(at("failed"), "failed", "no")).await;
+    runner.fail(failed(at("kept"), "busy", now(world))).await;
+    let counts_not = FailedTry { counts: false, ..failed(at("put off"), "away", now(world)) };
+    runner.fail(counts_not).await;
+    let ids = ["answered", "failed", "kept", "put off"];
+    let mut before = Vec::new();
+    for id in ids {
+        before.push(seen_call(store, id).await);
+    }
+    pass(world, 1000);
+    let mut running: Vec<_> = messages.iter().map(Running::of).collect();
+    let nowhere = MessageRef { position: 1 << 40, ..at("kept") };
+    running.push(Running { at: nowhere, ..running[0].clone() });
+    let commit = Commit { running, ..runner.ending(&[at("a-1")]) };
+    store.commit(commit).await.expect("what is late is no conflict");
+    for (id, before) in ids.into_iter().zip(before) {
+        assert_eq!(seen_call(store, id).await, before);
+    }
+    assert_eq!(sorted(self::ids(&waiting(store).await)), ["kept", "put off"]);
+}
+
+/// Under an old epoch nobody says what runs, nor without a fence.
+pub async fn an_old_epoch_tells_of_no_call(world: &impl PlaneWorld) {
+    let first = ready(world).await;
+    let store = world.store();
+    submit(store, call("1", "r1")).await;
+    let message = first.head("wallet/1").await;
+    let running = || vec![Running::of(&message)];
+    let bare = Commit { running: running(), ..Commit::new(first.instance) };
+    assert_eq!(kind(store.commit(bare).await), Kind::Invalid);
+    let many = vec![Running::of(&message); SEND_MAX + 1];
+    let many = Commit { running: many, ..first.effects() };
+    assert_eq!(kind(store.commit(many).await), Kind::Invalid);
+    store.tombstone(first.instance).await.unwrap();
+    Runner::owning(store, &all()).await;
+    let late = Commit { running: running(), ..first.effects() };
+    assert_eq!(kind(store.commit(late).await), Kind::LeaseLost);
+    let told = seen_call(store, "r1").await;
+    assert_eq!((told.state, told.instance), (CallState::Pending, None));
 }
 
 /// A call is not given up on like a message: it fails.

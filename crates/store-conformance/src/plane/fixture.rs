@@ -13,7 +13,7 @@ use windrow_store::event::{Append, NewEvent};
 use windrow_store::member::NewMember;
 use windrow_store::message::{
     Commit, Dead, Done, FailedTry, Headers, Message, MessageRef, MessagesQuery, NewMessage, Read,
-    ReadFrom, Sent, Started, Upkeep, Work,
+    ReadFrom, Running, Sent, Started, Upkeep, Work,
 };
 use windrow_store::object::{ObjectKey, PutState};
 use windrow_store::partition::{Fence, Setup, Taken};
@@ -354,6 +354,12 @@ impl<S: Plane + Clone> Runner<S> {
     pub(crate) async fn begin(&self, at: MessageRef) {
         let commit = Commit { started: vec![Started { at }], ..self.effects() };
         self.store.commit(commit).await.expect("the owner may begin");
+    }
+
+    /// Says that a call runs for long, as its message was read.
+    pub(crate) async fn run_on(&self, message: &Message) {
+        let commit = Commit { running: vec![Running::of(message)], ..self.effects() };
+        self.store.commit(commit).await.expect("the owner may say what runs");
     }
 
     /// Answers one call.

@@ -1,4 +1,5 @@
-//! Calls of a commit as parallel arrays: those that are asked, and those that have their answer.
+//! Calls of a commit as parallel arrays: those that are asked, those that run for long, and those that
+//! have their answer.
 
 use std::borrow::Cow;
 
@@ -9,7 +10,7 @@ use uuid::Uuid;
 use windrow_domain::Stream;
 use windrow_store::call::{Answer, CallResult, NewCall};
 use windrow_store::error::Result;
-use windrow_store::message::MessageRef;
+use windrow_store::message::{MessageRef, Running};
 
 use crate::db::Param;
 use crate::message::{Refs, json, kept, place};
@@ -95,6 +96,35 @@ impl<'a> Submits<'a> {
         }
         places.sort_unstable();
         places.into_iter().map(|(_, place)| place).collect()
+    }
+}
+
+/// Calls that run for long.
+pub(crate) struct Runs {
+    refs: Refs,
+    attempts: Vec<i32>,
+    not_before: Vec<Option<Timestamp>>,
+}
+
+impl Runs {
+    pub(crate) fn of(running: &[Running]) -> Self {
+        Self {
+            refs: Refs::of(running.iter().map(|one| one.at)),
+            attempts: running.iter().map(|one| one.attempts.cast_signed()).collect(),
+            not_before: running.iter().map(|one| one.not_before).collect(),
+        }
+    }
+
+    /// In the order of `sql/call/commit_running.sql`.
+    pub(crate) fn params<'b>(
+        &'b self,
+        now: &'b Option<Timestamp>,
+        instance: &'b Uuid,
+    ) -> Vec<Param<'b>> {
+        let head: [Param<'b>; 2] = [(now, Type::TIMESTAMPTZ), (instance, Type::UUID)];
+        let tail: [Param<'b>; 2] =
+            [(&self.attempts, Type::INT4_ARRAY), (&self.not_before, Type::TIMESTAMPTZ_ARRAY)];
+        [&head[..], &self.refs.params(), &tail].concat()
     }
 }
 

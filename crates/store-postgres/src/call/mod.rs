@@ -23,7 +23,7 @@ use crate::message::{json, place};
 use crate::sweep::SECS_MAX;
 use crate::{PostgresStore, rows};
 
-pub(crate) use arrays::{Answers, Submits};
+pub(crate) use arrays::{Answers, Runs, Submits};
 
 #[async_trait]
 impl Calls for PostgresStore {

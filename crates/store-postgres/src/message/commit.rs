@@ -16,7 +16,7 @@ use windrow_store::message::{
 use super::known::Known;
 use super::put::{Puts, consumers};
 use super::read::{Reads, work};
-use crate::call::{Answers, Submits};
+use crate::call::{Answers, Runs, Submits};
 use crate::db::{Call, Inside, Param, Sql, sql};
 use crate::error::{is_mistaken, with_versions};
 use crate::event::Appends;
@@ -71,6 +71,7 @@ struct Effects<'a> {
     submits: Submits<'a>,
     started: Refs,
     started_epochs: Vec<i64>,
+    running: Runs,
     consumed: Refs,
     consumers: Vec<&'a str>,
     done: Refs,
@@ -104,6 +105,7 @@ impl<'a> Effects<'a> {
             asked.chain(commit.calls.iter().map(|call| &call.key))
         };
         let touched = commit.started.iter().map(|one| one.at);
+        let touched = touched.chain(commit.running.iter().map(|one| one.at));
         Ok(Self {
             now,
             instance: commit.instance.0,
@@ -112,6 +114,7 @@ impl<'a> Effects<'a> {
             submits: Submits::of(verb, &commit.submits)?,
             started: Refs::of(commit.started.iter().map(|one| one.at)),
             started_epochs: commit.started.iter().map(|one| epoch(one.at)).collect(),
+            running: Runs::of(&commit.running),
             consumed: Refs::of(by.iter().map(|one| one.at)),
             consumers: by.iter().filter_map(|one| one.consumer.as_deref()).collect(),
             done: Refs::of(done.iter().map(|one| one.at)),
@@ -157,6 +160,8 @@ impl<'a> Effects<'a> {
         let begun = [&[now.clone(), me][..], &self.started.params(), &[epochs]].concat();
         let sql = sql!("message/commit_started_call");
         add(!commit.started.is_empty(), Part::Rest, sql, begun);
+        let runs = self.running.params(&self.now, &self.instance);
+        add(!commit.running.is_empty(), Part::Rest, sql!("call/commit_running_call"), runs);
         let names = (&self.consumers as _, Type::TEXT_ARRAY);
         let consumed = [&self.consumed.params()[..], &[names]].concat();
         let sql = sql!("message/commit_consumed_call");
@@ -196,6 +201,7 @@ fn changes_calls(commit: &Commit) -> bool {
     !commit.submits.is_empty()
         || !commit.calls.is_empty()
         || !commit.started.is_empty()
+        || !commit.running.is_empty()
         || !commit.failed.is_empty()
 }
 
@@ -244,10 +250,10 @@ impl PostgresStore {
         if let Some(params) = &read {
             calls.push(Call { sql: sql!("message/read_owned_call"), params });
         }
-        // Streams that others wait for are let go before the disk has answered. Answers and events are
-        // not: whoever sees one may act on it outside of this database.
-        let early =
-            !commit.messages.is_empty() && commit.calls.is_empty() && commit.events.is_empty();
+        // Streams and calls that others wait for are let go before the disk has answered. Answers and
+        // events are not: whoever sees one may act on it outside of this database.
+        let is_waited_for = !commit.messages.is_empty() || !commit.running.is_empty();
+        let early = is_waited_for && commit.calls.is_empty() && commit.events.is_empty();
         let answers = match early {
             true => self.db.call_early(verb, &commit.instance, &calls).await,
             false => self.db.call(verb, &commit.instance, &calls).await,

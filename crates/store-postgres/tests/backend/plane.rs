@@ -12,7 +12,7 @@ use windrow_store::event::{Append, NewEvent, Snapshot};
 use windrow_store::member::NewMember;
 use windrow_store::message::{
     Commit, Dead, Done, Exchange, FailedTry, Message, MessagesQuery, NewMessage, Read, ReadFrom,
-    Started, Upkeep,
+    Running, Started, Upkeep,
 };
 use windrow_store::object::{ObjectKey, PutState};
 use windrow_store::partition::{Fence, Setup};
@@ -194,8 +194,11 @@ async fn ask(store: &PostgresStore, runner: &Runner, prefix: &str) {
     let new = call("2", prefix);
     let submitted = store.submit_call(new.clone()).await.unwrap();
     assert!(store.submit_call(new.clone()).await.unwrap().at.is_none());
+    let (at, not_before) = (submitted.at.unwrap(), None);
+    let running = vec![Running { at, attempts: 0, not_before }];
+    store.commit(Commit { running, ..runner.effects() }).await.unwrap();
     let reply = Answer::Reply(Bytes::from_static(b"42"));
-    let answer = CallResult { key: new.key.clone(), at: submitted.at.unwrap(), answer: reply };
+    let answer = CallResult { key: new.key.clone(), at, answer: reply };
     store.commit(Commit { calls: vec![answer], ..runner.effects() }).await.unwrap();
     store.call(&new.key).await.unwrap();
     store.calls(ALL, CallsQuery { limit: 5, ..CallsQuery::default() }).await.unwrap();
@@ -290,9 +293,10 @@ impl Watched {
                 let exchange = Exchange { commit, heartbeat: true, read };
                 let found = store.exchange(exchange).await.unwrap().work.messages;
                 assert_eq!(found.len(), BATCH);
-                let inbox: Vec<_> =
-                    found.into_iter().filter(|one| one.queue == Queue::Inbox).collect();
+                let (inbox, others): (Vec<_>, Vec<_>) =
+                    found.into_iter().partition(|one| one.queue == Queue::Inbox);
                 commit = runner.ending(&inbox);
+                commit.running = others.iter().map(Running::of).collect();
                 commit.started = inbox.iter().map(|one| Started { at: one.at }).collect();
             }
         })

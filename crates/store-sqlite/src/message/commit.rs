@@ -17,6 +17,7 @@ use crate::{call, event, object, partition, row};
 pub(crate) fn write(tx: &Tx<'_>, commit: &Commit) -> Result<Committed> {
     partition::check_fences(tx, commit.instance, &commit.fences)?;
     commit.started.iter().try_for_each(|started| start(tx, commit, started))?;
+    commit.running.iter().try_for_each(|running| call::run_on(tx, running, commit.instance))?;
     commit.done.iter().try_for_each(|done| finish(tx, done))?;
     commit.failed.iter().try_for_each(|failed| fail(tx, failed))?;
     commit.dead.iter().try_for_each(|dead| bury(tx, dead))?;

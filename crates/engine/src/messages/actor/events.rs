@@ -58,6 +58,7 @@ impl Actor {
             Event::Read(request, work) => self.read(&request, work),
             Event::Loaded(waiting, states) => self.loaded(waiting, states),
             Event::Tried(entry) => {
+                self.runs.end(&entry.task);
                 if self.board.is_ours(entry.task.fence) {
                     // Its handler has ended; the next suspect is marked in the same commit.
                     self.board.alone_over(entry.task.stream_no());
@@ -66,6 +67,7 @@ impl Actor {
             }
             Event::Ran(Ran::Failed(entry)) => self.take(Event::Tried(entry)),
             Event::Ran(Ran::Settled(entry, verdict)) => {
+                self.runs.end(&entry.task);
                 self.doze.worked(self.core.clock.millis());
                 self.settled(*entry, verdict);
             }
@@ -74,6 +76,13 @@ impl Actor {
                 self.apart_commits -= usize::from(apart);
                 self.doze.worked(self.core.clock.millis());
                 settled.into_iter().for_each(|(entry, verdict)| self.settled(entry, verdict));
+            }
+            Event::Told(due, told) => {
+                self.runs.told(self.core.clock.millis(), &due, told.is_ok());
+                if let Err(error) = told {
+                    tracing::warn!(error = %causes(&error), "calls that run for long are not shown");
+                    self.doubt(error.kind);
+                }
             }
             Event::Dozed(asleep, told) => self.dozed(asleep, &told),
             Event::Cleared(fences, cleared) => {
@@ -88,10 +97,18 @@ impl Actor {
 
     /// The database refused or could not be asked.
     fn trouble(&mut self, kind: Kind) {
-        match kind {
-            Kind::LeaseLost | Kind::Missing => self.core.shared.doubted.give(),
-            _ => self.pause(),
+        if !self.doubt(kind) {
+            self.pause();
         }
+    }
+
+    /// Whether it refused because something may not be ours any more: that is looked at.
+    fn doubt(&mut self, kind: Kind) -> bool {
+        let is_lost = matches!(kind, Kind::LeaseLost | Kind::Missing);
+        if is_lost {
+            self.core.shared.doubted.give();
+        }
+        is_lost
     }
 
     fn read(&mut self, request: &Request, work: Result<Work>) {
@@ -175,6 +192,7 @@ impl Actor {
         self.pending.clear();
         self.apart.clear();
         self.unloaded.clear();
+        self.runs.clear();
         (self.commits, self.apart_commits, self.is_reading) = (0, 0, false);
         self.doze = super::Doze::new(self.core.clock.millis(), self.core.options.awake_ms);
         self.pause();

@@ -120,6 +120,7 @@ impl Actor {
     }
 
     pub(super) fn spawn(&mut self, task: Task, plan: Plan, state: Option<Bytes>) {
+        self.runs.begin(self.core.clock.millis(), &task);
         if let Plan::Inside(own) = plan {
             let (committer, instance) = (self.committer.clone(), self.core.shared.instance());
             let inside = self.inside.clone();

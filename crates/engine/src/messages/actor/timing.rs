@@ -1,5 +1,9 @@
 //! When the loop looks again: polls, dues, pauses after trouble, and sleep.
 
+use std::collections::BTreeSet;
+
+use windrow_store::message::Commit;
+
 use super::{Actor, Event, until};
 
 /// A wait that grows with trouble and ends with success.
@@ -113,6 +117,27 @@ impl Actor {
         });
     }
 
+    /// Tells the database which calls run for long: beside the commits, which wait for nothing of it.
+    pub(super) fn tell_what_runs(&mut self, now: u64) {
+        if now < self.runs.look_at() || !self.pause.is_over(now) {
+            return;
+        }
+        let board = &self.board;
+        let due = self.runs.due(now, |fence| board.is_open(fence));
+        if due.is_empty() {
+            return;
+        }
+        let mut commit = Commit::new(self.core.shared.instance());
+        commit.fences =
+            due.iter().map(|run| run.fence).collect::<BTreeSet<_>>().into_iter().collect();
+        commit.running = due.iter().map(|run| run.running.clone()).collect();
+        let store = self.core.store.clone();
+        self.tasks.spawn(async move {
+            let told = store.commit(commit).await;
+            Event::Told(due, told.map(drop))
+        });
+    }
+
     fn is_busy(&self) -> bool {
         let holds = self.board.busy > 0 || self.board.messages > 0 || self.is_reading;
         holds || self.board.partitions.is_empty()
@@ -163,6 +188,7 @@ impl Actor {
             let due = now.saturating_add(u64::try_from(wait).unwrap_or(u64::MAX)).saturating_add(1);
             at = at.min(due.max(self.due_pause.until()));
         }
+        at = at.min(self.runs.look_at());
         if !self.pause.is_over(now) {
             at = at.max(self.pause.until());
         }
