@@ -193,7 +193,7 @@ pub struct CallsQuery {
     pub object: Option<(String, String)>,
     /// Only in one of these states; empty for all.
     pub states: Vec<CallState>,
-    /// Only those that this instance began with last.
+    /// Only those that this instance was last seen with.
     pub instance: Option<InstanceId>,
     /// Only those that are `processing` for this long and have no answer yet.
     pub stuck_ms: Option<u64>,
@@ -216,7 +216,8 @@ pub struct MethodRetries {
     pub retries_mean: f64,
 }
 
-/// How calls are doing.
+/// How calls are doing, those in the archive included. Of very many that were answered within the
+/// window, the newest are looked at.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CallStats {
     /// Calls by state, of those created within the window; pending and processing ones of any time.
@@ -234,16 +235,18 @@ pub struct CallStats {
     pub p95_ms: Option<f64>,
     /// 99 of 100 took no longer.
     pub p99_ms: Option<f64>,
-    /// Share of those answered within the window that failed.
+    /// Share of those answered within the window that failed, as far as their answer is known: not of
+    /// expired ones.
     pub failure_rate: Option<f64>,
     /// By method, the most repeated first; at most [`METHODS_MAX`].
     pub retries: Vec<MethodRetries>,
-    /// Rows of calls.
+    /// Rows of calls. When there are very many: about, or for an owner as far as they were counted.
     pub rows: u64,
     /// Rows in the archive.
     pub archived_rows: u64,
-    /// What both take on disk, in bytes, as far as the database says.
-    pub bytes: u64,
+    /// What both take on disk, in bytes, as far as the database says; nothing for one owner, since it is
+    /// known of all of them together.
+    pub bytes: Option<u64>,
 }
 
 /// Most methods that statistics list.

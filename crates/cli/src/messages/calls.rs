@@ -28,7 +28,8 @@ enum Command {
     List(ListArgs),
     /// Shows one call, with its arguments and its answer, also from the archive
     Get(GetArgs),
-    /// Says how calls do: states, ages, times to the answer, failures, repeats, size
+    /// Says how calls do, those in the archive included: states, ages, times to the answer, failures,
+    /// repeats, and with --all their size
     Stats(StatsArgs),
 }
 
@@ -40,10 +41,10 @@ struct ListArgs {
     /// Only in these states, separated by commas: pending, processing, completed, failed, expired
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     state: Vec<CallState>,
-    /// Only those that this instance began with last
+    /// Only those that this instance was last seen with
     #[arg(long, value_name = "ID")]
     instance: Option<InstanceId>,
-    /// Only those that began so many seconds ago and have no answer yet
+    /// Only those that are processing for so many seconds
     #[arg(long, value_name = "SECS", num_args = 0..=1, default_missing_value = "60")]
     stuck: Option<u32>,
     #[command(flatten)]
@@ -185,7 +186,9 @@ fn figures(stats: &CallStats, args: &StatsArgs) -> String {
     line("failed", failed.unwrap_or_else(|| "-".to_owned()));
     line("rows", text::count(stats.rows));
     line("rows in the archive", text::count(stats.archived_rows));
-    line("size", text::size(stats.bytes));
+    if let Some(bytes) = stats.bytes {
+        line("size", text::size(bytes));
+    }
     if !stats.retries.is_empty() {
         let mut table = Table::new(&["object type", "method", "calls", "repeats a call"]);
         table.right(&[2, 3]);

@@ -54,7 +54,7 @@ pub(crate) struct CallObject {
     error: Option<String>,
     /// How often the question was repeated.
     retry_count: u32,
-    /// The instance that began with it last.
+    /// The instance that was last seen with it: it began, ran for long, or answered.
     #[schema(value_type = Option<String>, format = "uuid", required)]
     instance: Option<InstanceId>,
     #[schema(required)]
@@ -81,7 +81,7 @@ pub(crate) struct CallObject {
 enum CallWord {
     /// Waits for its turn.
     Pending,
-    /// Somebody began with it.
+    /// Somebody began with it, or runs it for a while.
     Processing,
     /// Has its reply.
     Completed,
@@ -179,10 +179,10 @@ pub(crate) struct ListQuery {
     /// Only in one of these states: separated by commas.
     #[param(value_type = Option<Vec<CallWord>>, inline, style = Form, explode = false)]
     state: Option<String>,
-    /// Only those that this instance began with last.
+    /// Only those that this instance was last seen with.
     #[param(format = "uuid")]
     instance: Option<String>,
-    /// Only those that began so many milliseconds ago and have no answer yet.
+    /// Only those that are processing for so many milliseconds.
     #[param(maximum = 9223372036854775807_u64)]
     stuck_ms: Option<u64>,
     /// Whose: `me`, or for admins an owner, or `all`.
@@ -270,7 +270,7 @@ pub(crate) struct Window {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = CallStats)]
 pub(crate) struct Stats {
-    /// Calls of the window by state; pending and processing ones of any time.
+    /// Calls of the window by state, those in the archive included; pending and processing ones of any time.
     #[schema(inline)]
     by_state: Vec<ByState>,
     /// Age of the oldest that is pending, in milliseconds.
@@ -289,7 +289,7 @@ pub(crate) struct Stats {
     /// 99 of 100 took no longer.
     #[schema(required)]
     p99_ms: Option<f64>,
-    /// Share of those answered within the window that failed.
+    /// Share of those answered within the window that failed, without expired ones.
     #[schema(required)]
     failure_rate: Option<f64>,
     /// By method, the most repeated first.
@@ -299,8 +299,9 @@ pub(crate) struct Stats {
     rows: u64,
     /// Calls in the archive.
     archived_rows: u64,
-    /// What both take on disk, as far as the database says.
-    bytes: u64,
+    /// What both take on disk, as far as the database says; null for one owner.
+    #[schema(required)]
+    bytes: Option<u64>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]

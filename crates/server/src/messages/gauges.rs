@@ -175,7 +175,7 @@ impl MessageGauges {
         }
         self.rows.get_or_create(&OfTable { table: "calls" }).set(whole(stats.rows));
         self.rows.get_or_create(&OfTable { table: "archive" }).set(whole(stats.archived_rows));
-        self.bytes.set(whole(stats.bytes));
+        self.bytes.set(whole(stats.bytes.unwrap_or(0)));
     }
 
     fn set_partitions(&self, partitions: &[Partition]) {

@@ -189,6 +189,8 @@ cases! { plane_suite, plane_cases;
         statistics_tell_how_calls_are_doing,
         old_calls_count_while_they_have_no_answer,
         statistics_tell_what_is_repeated,
+        statistics_count_the_archive,
+        statistics_of_an_owner_tell_of_nobody_else,
     }
     tidy {
         ids_are_forgotten_after_their_window,

@@ -1,10 +1,11 @@
 //! Lists and statistics of calls, on data whose figures are known.
 
 use windrow_domain::{CallState, InstanceId};
-use windrow_store::call::{Call, CallKey, CallStats, CallsQuery, NewCall, StatsQuery};
+use windrow_store::call::{Call, CallKey, CallResult, CallStats, CallsQuery, NewCall, StatsQuery};
 use windrow_store::error::Kind;
 use windrow_store::inspect::PAGE_MAX;
-use windrow_store::{Calls, Members, Scope};
+use windrow_store::message::Upkeep;
+use windrow_store::{Calls, Members, Messages, Scope};
 
 use super::PlaneWorld;
 use super::fixture::*;
@@ -231,4 +232,86 @@ pub async fn statistics_tell_what_is_repeated(world: &impl PlaneWorld) {
         .filter(|(.., mean)| *mean > 0.0)
         .collect();
     assert_eq!(told, [("wallet", "withdraw", 1, 5.0), ("wallet", "deposit", 2, 2.0)]);
+}
+
+/// Archived calls count as before; of expired ones the times are known, and not how they ended.
+pub async fn statistics_count_the_archive(world: &impl PlaneWorld) {
+    let runner = ready(world).await;
+    let store = world.store();
+    // Created before the window: its time to the answer counts, its state and repeats do not.
+    let old = submit(store, call("old", "old")).await;
+    pass(world, WINDOW_MS - 5000);
+    let mut places = Vec::new();
+    for no in 0..20 {
+        let id = format!("r{no}");
+        let kept = (no < 5).then(|| later(world, 10_000));
+        let new = NewCall { expires_at: kept, ..call(&format!("o{no}"), &id) };
+        places.push(submit(store, new.clone()).await);
+        if no % 3 == 0 {
+            store.submit_call(new).await.unwrap();
+        }
+    }
+    pass(world, 3000);
+    runner.answer(reply(old, "old", "ok")).await;
+    for (no, at) in places.iter().enumerate().skip(1) {
+        let id = format!("r{no}");
+        let result = if no % 4 == 0 { refusal(*at, &id, "no") } else { reply(*at, &id, "ok") };
+        runner.answer(result).await;
+        pass(world, 10);
+    }
+    pass(world, 3000);
+    let before = stats(store, &scope(ADA), 4000).await;
+    assert_eq!((before.rows, before.archived_rows), (21, 0));
+    assert_eq!((count(&before, CallState::Completed), count(&before, CallState::Failed)), (15, 4));
+    let upkeep = Upkeep { archive_ms: 0, ..keep() };
+    assert_eq!(store.tidy_messages(upkeep, 100).await.unwrap().archived, 20);
+    let told = stats(store, &scope(ADA), 4000).await;
+    assert_eq!((told.rows, told.archived_rows), (1, 20));
+    let same = CallStats { rows: before.rows, archived_rows: 0, ..told };
+    assert_eq!(same, before, "they moved, and nothing else");
+    pass(world, 10_000);
+    assert_eq!(store.tidy_messages(upkeep, 100).await.unwrap().expired, 4);
+    let told = stats(store, &scope(ADA), 4000).await;
+    let counts = CallState::ALL.map(|state| count(&told, state));
+    assert_eq!(counts, [1, 0, 12, 3, 4]);
+    assert_eq!((told.p50_ms, told.p99_ms), (before.p50_ms, before.p99_ms));
+    assert_eq!(told.failure_rate, Some(3.0 / 16.0));
+    assert_eq!(told.retries, before.retries);
+    pass(world, WINDOW_MS);
+    let told = stats(store, &scope(ADA), 4000).await;
+    assert_eq!((told.p50_ms, told.failure_rate, &told.retries), (None, None, &Vec::new()));
+    assert_eq!(CallState::ALL.map(|state| count(&told, state)), [1, 0, 0, 0, 0]);
+}
+
+/// An owner's figures are of its own calls, also in the archive; what is known of all together is not
+/// for one of them.
+pub async fn statistics_of_an_owner_tell_of_nobody_else(world: &impl PlaneWorld) {
+    let runner = ready(world).await;
+    let store = world.store();
+    let mine = submit(store, call("1", "mine")).await;
+    let bobs = CallKey { owner: owner("bob"), ..call_key("theirs") };
+    for _ in 0..3 {
+        let new = NewCall { key: bobs.clone(), method: "secret".to_owned(), ..call("1", "theirs") };
+        store.submit_call(new).await.unwrap();
+    }
+    let theirs = runner.messages().await.into_iter().find(|one| one.owner == owner("bob"));
+    pass(world, 100);
+    runner.answer(reply(mine, "mine", "ok")).await;
+    pass(world, 900);
+    let at = theirs.expect("it was asked for").at;
+    runner.answer(CallResult { key: bobs, ..refusal(at, "theirs", "no") }).await;
+    for archived in [0, 1] {
+        let told = stats(store, &scope(ADA), 1000).await;
+        assert_eq!((told.p50_ms, told.p99_ms), (Some(100.0), Some(100.0)));
+        assert_eq!((told.failure_rate, told.bytes), (Some(0.0), None));
+        assert_eq!((told.rows, told.archived_rows), (1 - archived, archived));
+        let methods: Vec<_> = told.retries.iter().map(|one| one.method.as_str()).collect();
+        assert_eq!(methods, ["deposit"]);
+        assert_eq!(CallState::ALL.map(|state| count(&told, state)), [0, 0, 1, 0, 0]);
+        let all = stats(store, &Scope::All, 1000).await;
+        assert!(all.bytes.is_some_and(|bytes| bytes > 0));
+        assert_eq!((all.rows, all.archived_rows), (2 - 2 * archived, 2 * archived));
+        assert_eq!((all.failure_rate, all.retries.len()), (Some(0.5), 2));
+        store.tidy_messages(Upkeep { archive_ms: 0, ..keep() }, 100).await.unwrap();
+    }
 }

@@ -80,8 +80,9 @@ impl Calls for PostgresStore {
         let binding = Binding::new("calls", scope, &filters);
         let after: Option<(Timestamp, String, String)> =
             Cursor::open(&binding, query.after.as_deref())?;
-        let states: Option<Vec<i16>> = (!query.states.is_empty())
-            .then(|| query.states.iter().map(|state| state.code()).collect());
+        let states: Vec<i16> = query.states.iter().map(|state| state.code()).collect();
+        let only = states.first().copied().filter(|_| states.len() == 1);
+        let states = (states.len() > 1).then_some(states);
         let params = [
             (&self.db.now() as _, Type::TIMESTAMPTZ),
             (&scope.owner() as _, Type::TEXT),
@@ -94,9 +95,11 @@ impl Calls for PostgresStore {
             (&after.as_ref().map(|key| &key.1) as _, Type::TEXT),
             (&after.as_ref().map(|key| &key.2) as _, Type::TEXT),
             (&(limit + 1) as _, Type::INT8),
+            (&only as _, Type::INT2),
         ];
-        let found = self.db.rows(VERB, &"calls", sql!("call/calls"), &params).await?;
-        let calls = found.iter().map(read_call).collect::<Result<Vec<_>>>()?;
+        let calls = [PLAN_ANEW, Statement { sql: sql!("call/calls"), params: &params }];
+        let found = self.db.call(VERB, &"calls", &calls).await?;
+        let calls = found[1].iter().map(read_call).collect::<Result<Vec<_>>>()?;
         let key = |call: &Call| {
             let (owner, request) = key_params(&call.key);
             (call.created_at, owner.to_owned(), request.to_owned())
@@ -122,16 +125,20 @@ impl Calls for PostgresStore {
             (&most as _, Type::INT8),
         ];
         let calls = [
+            PLAN_ANEW,
             Statement { sql: sql!("call/call_stats"), params: &stats },
             Statement { sql: sql!("call/call_retries"), params: &retries },
         ];
         let answers = self.db.snapshot(VERB, &"calls", &calls).await?;
         Ok(CallStats {
-            retries: answers[1].iter().map(method_retries).collect(),
-            ..read_stats(&answers[0][0])
+            retries: answers[2].iter().map(method_retries).collect(),
+            ..read_stats(&answers[1][0])
         })
     }
 }
+
+/// Ahead of statements whose filters may be missing.
+const PLAN_ANEW: Statement<'static> = Statement { sql: sql!("call/plan_anew"), params: &[] };
 
 fn key_params(key: &CallKey) -> (&str, &str) {
     (key.owner.as_str(), key.request_id.as_str())
@@ -156,11 +163,13 @@ fn read_stats(row: &Row) -> CallStats {
         (CallState::Processing, "processing"),
         (CallState::Completed, "completed"),
         (CallState::Failed, "failed"),
+        (CallState::Expired, "expired"),
     ];
     let counted = states.into_iter().map(|(state, column)| (state, rows::count(row, column)));
     let ms: Option<Vec<f64>> = row.get("ms");
     let percentile = |at: usize| ms.as_ref().and_then(|ms| ms.get(at).copied());
     let age: Option<i64> = row.get("pending_age_ms");
+    let bytes: Option<i64> = row.get("bytes");
     CallStats {
         by_state: counted.filter(|(_, count)| *count > 0).collect(),
         pending_age_ms: age.map(|age| age.max(0).cast_unsigned()),
@@ -173,7 +182,7 @@ fn read_stats(row: &Row) -> CallStats {
         retries: Vec::new(),
         rows: rows::count(row, "calls"),
         archived_rows: rows::count(row, "archived"),
-        bytes: rows::count(row, "bytes"),
+        bytes: bytes.map(i64::cast_unsigned),
     }
 }
 

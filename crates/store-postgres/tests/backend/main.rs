@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod app;
+mod calls;
 mod faults;
 mod kit;
 mod network;

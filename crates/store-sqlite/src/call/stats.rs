@@ -46,7 +46,8 @@ fn count_rows(tx: &Tx<'_>, owner: Option<&str>, stats: &mut CallStats) -> Result
     )]
     let bytes = |rows: u64, mean: f64| rows * (ROW_BYTES + mean as u64);
     (stats.rows, stats.archived_rows) = (rows, archived);
-    stats.bytes = bytes(rows, mean) + bytes(archived, archived_mean);
+    // The means are of everybody's rows.
+    stats.bytes = owner.is_none().then(|| bytes(rows, mean) + bytes(archived, archived_mean));
     Ok(())
 }
 
@@ -82,10 +83,12 @@ fn read_durations(
     since: i64,
     stats: &mut CallStats,
 ) -> Result<()> {
-    let mut failed = 0_u64;
+    let (mut failed, mut known) = (0_u64, 0_u64);
     let asked = params![owner, since, DURATIONS_MAX];
     let mut micros: Vec<i64> = tx.all(sql!("call/durations"), asked, |row| {
-        failed += u64::from(row.get::<_, bool>(1)?);
+        let state = read_state(row, 1)?;
+        failed += u64::from(state == CallState::Failed);
+        known += u64::from(state != CallState::Expired);
         row.get(0)
     })?;
     if micros.is_empty() {
@@ -96,8 +99,8 @@ fn read_durations(
     stats.p95_ms = Some(took(&micros, 95));
     stats.p99_ms = Some(took(&micros, 99));
     #[expect(clippy::cast_precision_loss, reason = "a share needs no more than a few digits")]
-    let share = failed as f64 / micros.len() as f64;
-    stats.failure_rate = Some(share);
+    let share = failed as f64 / known as f64;
+    stats.failure_rate = (known > 0).then_some(share);
     Ok(())
 }
 

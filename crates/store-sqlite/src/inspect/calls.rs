@@ -36,11 +36,12 @@ pub(crate) fn page(tx: &Tx<'_>, scope: &Scope, query: &CallsQuery) -> Result<Pag
         let behind: [Box<dyn rusqlite::ToSql>; 3] = [Box::new(at), Box::new(owner), Box::new(id)];
         filter.and("(created_at, owner, request_id) < (?, ?, ?)", behind.into());
     }
+    let is_rare = is_rare(query);
     let text = format!(
         "SELECT /* inspect/calls */ {COLUMNS} FROM calls {} WHERE {}{} \
          ORDER BY created_at DESC, owner DESC, request_id DESC LIMIT {}",
-        if is_unanswered(query) { "INDEXED BY calls_unanswered" } else { "" },
-        if is_unanswered(query) { "state < 2" } else { "true" },
+        if is_rare { "INDEXED BY calls_by_state" } else { "" },
+        if is_rare { "state <> 2" } else { "true" },
         filter.text,
         query.limit + 1
     );
@@ -51,10 +52,9 @@ pub(crate) fn page(tx: &Tx<'_>, scope: &Scope, query: &CallsQuery) -> Result<Pag
     }))
 }
 
-/// Whether only calls without an answer are asked for and nothing else narrows them: few among many,
-/// which an index of their own finds.
-fn is_unanswered(query: &CallsQuery) -> bool {
-    let ended = |state: &CallState| state.is_ended();
-    let states = !query.states.is_empty() && !query.states.iter().any(ended);
+/// Whether no completed calls are asked for and nothing else narrows them: few among many, which an index
+/// of their own finds.
+fn is_rare(query: &CallsQuery) -> bool {
+    let states = !query.states.is_empty() && !query.states.contains(&CallState::Completed);
     (states || query.stuck_ms.is_some()) && query.object.is_none() && query.instance.is_none()
 }
