@@ -14,6 +14,7 @@ use windrow::engine::deliver::webhook::Webhook;
 use windrow::engine::deliver::{BadOption, Inlet, Parcel, Patterns, Publisher, Route, Routes};
 use windrow::engine::messages::{Client, Gauges, Options, Runner, http};
 use windrow::engine::signal::Stop;
+use windrow::store::event::BATCH_KINDS;
 use windrow::store::{Kind, Store};
 use windrow_brokers::nats::{NatsConsumer, NatsPublisher};
 use windrow_brokers::rabbitmq::{RabbitConsumer, RabbitPublisher};
@@ -145,8 +146,7 @@ fn routes(config: &Config) -> anyhow::Result<Routes> {
 
 /// What the batch plane says.
 fn of_batches() -> Patterns {
-    let kinds = ["batch.completed", "batch.failed", "batch.expired", "batch.cancelled"];
-    let kinds = kinds.into_iter().map(Into::into).collect();
+    let kinds = BATCH_KINDS.into_iter().map(Into::into).collect();
     Patterns { kinds, streams: vec!["batch/*".into()], owners: Vec::new() }
 }
 

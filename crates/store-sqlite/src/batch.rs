@@ -148,9 +148,8 @@ fn create(tx: &Tx<'_>, new: &NewBatch) -> Result<Batch> {
     }
     insert(tx, new, state)?;
     let created = find(tx, &Scope::All, new.id)?;
-    if state.is_closed() {
-        lifecycle::tell(tx, &created)?;
-    }
+    let act = if state.is_closed() { state.as_str() } else { "created" };
+    lifecycle::tell(tx, &created, act, state, None)?;
     Ok(created)
 }
 
@@ -236,10 +235,14 @@ pub(crate) fn steer(
     let cancelling_at = (to == State::Cancelling).then_some(tx.now);
     let moved = params![id.0.into_bytes(), from.as_str(), to.as_str(), reason, cancelling_at];
     tx.run(sql!("batch/steer"), moved)?;
-    if to != from {
-        fold::steer(tx, id, to)?;
+    if to == from {
+        return find(tx, scope, id);
     }
-    find(tx, scope, id)
+    fold::steer(tx, id, to)?;
+    let steered = find(tx, scope, id)?;
+    let act = if to == State::InProgress { "resumed" } else { to.as_str() };
+    lifecycle::tell(tx, &steered, act, to, reason)?;
+    Ok(steered)
 }
 
 fn delete(tx: &Tx<'_>, scope: &Scope, id: BatchId) -> Result<()> {

@@ -134,7 +134,7 @@ fn read_event(row: &Row<'_>) -> rusqlite::Result<(i64, Event)> {
     Ok((row.get(0)?, event))
 }
 
-fn version(tx: &Tx<'_>, owner: &Owner, stream: &Stream) -> Result<u64> {
+pub(crate) fn version(tx: &Tx<'_>, owner: &Owner, stream: &Stream) -> Result<u64> {
     let of = [owner.as_str(), stream.as_str()];
     let found = tx.one(sql!("event/stream_version"), of, |row| row::count(row, 0))?;
     Ok(found.unwrap_or(0))
@@ -193,7 +193,7 @@ fn is_repeat(tx: &Tx<'_>, append: &Append, expected: u64, actual: u64) -> Result
     Ok(ids.iter().eq(append.events.iter().map(|event| &event.id)))
 }
 
-fn put_snapshot(tx: &Tx<'_>, snapshot: &Snapshot) -> Result<()> {
+pub(crate) fn put_snapshot(tx: &Tx<'_>, snapshot: &Snapshot) -> Result<()> {
     let Snapshot { owner, stream, version: at, state } = snapshot;
     let last = version(tx, owner, stream)?;
     if !(1..=last).contains(at) {

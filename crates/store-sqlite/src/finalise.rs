@@ -116,7 +116,7 @@ fn close(
     batch::drop_outputs(tx, batch.id)?;
     outputs.iter().try_for_each(|output| put_output(tx, &batch, output))?;
     let closed = batch::find(tx, &Scope::All, batch.id)?;
-    lifecycle::tell(tx, &closed)?;
+    lifecycle::tell(tx, &closed, closed.state.as_str(), closed.state, None)?;
     Ok(closed)
 }
 

@@ -19,6 +19,21 @@ use crate::inspect::Page;
 use crate::message::{Headers, SEND_BYTES_MAX, SEND_MAX, check_body};
 use crate::{Result, Scope, error};
 
+/// What is told of batches, where the set-up asks for it ([`crate::partition::Setup::lifecycle`]): in the
+/// same transaction an event of the stream `batch/<id>` and a message of the outbox, under the same id.
+pub const BATCH_KINDS: [&str; 10] = [
+    "batch.created",
+    "batch.paused",
+    "batch.resumed",
+    "batch.cancelling",
+    "batch.expiring",
+    "batch.reprocessed",
+    "batch.completed",
+    "batch.failed",
+    "batch.cancelled",
+    "batch.expired",
+];
+
 /// An event to be appended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewEvent {

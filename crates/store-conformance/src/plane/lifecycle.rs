@@ -1,17 +1,20 @@
-//! Lifecycle: what became of a batch waits in its owner's outbox from the moment it is closed.
+//! Lifecycle: what is done to a batch is an event of its own stream and a message of its owner's
+//! outbox, from the moment it is done.
 //!
-//! Holds throughout: the messages are read as a runner reads them.
+//! Holds throughout: the messages are read as a runner reads them; each is compared with its event.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 use windrow_domain::attempt::Status;
-use windrow_domain::{BatchId, InstanceId, Queue, State};
+use windrow_domain::{BatchId, Expected, InstanceId, Queue, State};
 use windrow_store::batch::{NewBatch, Reprocess, Select};
+use windrow_store::event::{BATCH_KINDS, Event};
 use windrow_store::finalise::{Finalisation, Rows};
 use windrow_store::ingest::Verdict;
-use windrow_store::message::{Headers, Message};
+use windrow_store::message::{Headers, Message, Upkeep};
 use windrow_store::partition::Setup;
-use windrow_store::{Batches, Finalise, Kind, Partitions, Scope, Store, Sweep};
+use windrow_store::{Batches, Events, Finalise, Kind, Messages, Partitions, Plane, Scope, Sweep};
 
 use super::PlaneWorld;
 use super::fixture::*;
@@ -28,7 +31,7 @@ async fn set_up(world: &impl PlaneWorld, lifecycle: bool) {
     world.store().set_up(setup).await.expect("lifecycle is free to change");
 }
 
-/// A world in which batches tell their end, and a runner that owns everything.
+/// A world in which batches tell what is done to them, and a runner that owns everything.
 async fn telling<W: PlaneWorld>(world: &W) -> Runner<W::Store> {
     set_up(world, true).await;
     Runner::owning(world.store(), &all()).await
@@ -64,16 +67,69 @@ async fn ended(world: &impl PlaneWorld, state: State) -> BatchId {
     id
 }
 
-/// Runs every completed line of a closed batch again.
-async fn run_again(store: &(impl Store + Clone), id: BatchId) {
-    let select = Select::Statuses(vec![Status::Completed]);
-    let step = Reprocess { batch: id, select, generation: None, lines_max: 10 };
-    assert!(store.reprocess(&Scope::All, step).await.unwrap().moved > 0);
-    assert_eq!(Worker::on(store).drain(id, &[MODEL]).await, [id]);
+/// What is told of such a batch before it is closed.
+fn before(id: BatchId, state: State) -> Vec<String> {
+    let mut acts = vec![format!("{id}.created")];
+    match state {
+        State::Cancelled => acts.push(format!("{id}.cancelling")),
+        State::Expired => acts.push(format!("{id}.expiring")),
+        _ => {}
+    }
+    acts
 }
 
-/// What is told of a batch, all of it: when, under which id, and with which counts (total, completed,
-/// failed).
+/// Puts every completed line of a batch back.
+async fn reprocess(store: &impl Batches, id: BatchId, generation: Option<u32>) -> u64 {
+    let select = Select::Statuses(vec![Status::Completed]);
+    let step = Reprocess { batch: id, select, generation, lines_max: 1 };
+    store.reprocess(&Scope::All, step).await.unwrap().moved
+}
+
+/// The events of a batch.
+async fn events(store: &impl Events, id: BatchId) -> Vec<Event> {
+    let name = stream(&format!("batch/{id}"));
+    store.read_stream(&ada(), &name, 1, 100).await.expect("nothing of it was pruned")
+}
+
+/// The messages of a batch that wait, in their order; each is what the event beside it is.
+async fn told<S: Plane + Clone>(runner: &Runner<S>, id: BatchId) -> Vec<Message> {
+    let name = format!("batch/{id}");
+    let messages = runner.messages().await;
+    let of = |message: &Message| message.stream.as_str() == name;
+    let messages: Vec<Message> = messages.into_iter().filter(of).collect();
+    for (version, (message, event)) in
+        (1..).zip(messages.iter().zip(events(&runner.store, id).await))
+    {
+        let wanted = Event {
+            owner: message.owner.clone(),
+            stream: message.stream.clone(),
+            version,
+            id: message.id.clone(),
+            kind: message.kind.clone(),
+            payload: message.payload.clone(),
+            headers: Headers::new(),
+            at: message.sent_at,
+        };
+        assert_eq!(event, wanted);
+        assert!(BATCH_KINDS.contains(&event.kind.as_str()), "{}", event.kind);
+    }
+    messages
+}
+
+/// Both are there, and nothing else.
+async fn check_told<S: Plane + Clone>(runner: &Runner<S>, id: BatchId, wanted: &[String]) {
+    assert_eq!(ids(&told(runner, id).await), wanted);
+    let events = events(&runner.store, id).await;
+    let names: Vec<_> = events.iter().map(|event| event.id.as_str()).collect();
+    assert_eq!(names, wanted);
+}
+
+fn says(told: &Message) -> Value {
+    serde_json::from_slice(&told.payload).expect("it tells in JSON")
+}
+
+/// What is told of the end of a batch, all of it: when, under which id, and with which counts (total,
+/// completed, failed).
 #[track_caller]
 fn check(told: &Message, batch: BatchId, id: &str, at: Timestamp, counts: [u64; 3]) {
     let mut names = id.split('.').skip(1);
@@ -96,7 +152,6 @@ fn check(told: &Message, batch: BatchId, id: &str, at: Timestamp, counts: [u64; 
         error: None,
     };
     assert_eq!(*told, wanted);
-    let says: Value = serde_json::from_slice(&told.payload).expect("it tells in JSON");
     let [total, completed, failed] = counts;
     let counts = json!({
         "total": total, "completed": completed, "failed": failed, "not_found": 0, "skipped": 0,
@@ -104,7 +159,169 @@ fn check(told: &Message, batch: BatchId, id: &str, at: Timestamp, counts: [u64; 
     let wanted = json!({
         "id": batch.to_string(), "state": state, "generation": generation, "counts": counts,
     });
-    assert_eq!(says, wanted);
+    assert_eq!(says(told), wanted);
+}
+
+/// Everything that is done to a batch is told once: as an event and as a message. A repeat, and a
+/// reason that changes, tell nothing.
+pub async fn what_is_done_to_a_batch_is_told_once(world: &impl PlaneWorld) {
+    let (store, runner) = (world.store(), telling(world).await);
+    let file = Sheet::of(ADA).lines(MODEL, 3).seal(store).await;
+    let new = run_over(file, ADA);
+    let (id, all) = (new.id, &Scope::All);
+    for _ in 0..2 {
+        store.create_batch(new.clone()).await.unwrap();
+    }
+    let long = "ä".repeat(3000);
+    for reason in [Some("too many fail".to_owned()), None, Some("the budget is used up".to_owned())]
+    {
+        store.pause_batch(all, id, reason).await.unwrap();
+    }
+    for _ in 0..2 {
+        store.resume_batch(all, id).await.unwrap();
+    }
+    store.pause_batch(all, id, Some(long)).await.unwrap();
+    store.resume_batch(all, id).await.unwrap();
+    let worker = Worker::on(store);
+    worker.complete(&worker.claim_only(id, &[MODEL], 2).await.unwrap()).await;
+    assert_eq!(reprocess(store, id, None).await, 1);
+    assert_eq!(reprocess(store, id, Some(1)).await, 1, "a second step of the same");
+    assert_eq!(reprocess(store, id, None).await, 0, "nothing to do");
+    worker.finish(&worker.claim_only(id, &[MODEL], 1).await.unwrap(), Status::Failed).await;
+    for _ in 0..2 {
+        store.cancel_batch(all, id).await.unwrap();
+    }
+    assert_eq!(kind(store.pause_batch(all, id, None).await), Kind::Refused);
+    close(store, &take(store, id).await).await;
+    let wanted = [
+        ("created", "in_progress"),
+        ("paused.2", "paused"),
+        ("resumed.3", "in_progress"),
+        ("paused.4", "paused"),
+        ("resumed.5", "in_progress"),
+        ("reprocessed.1", "in_progress"),
+        ("cancelling.1", "cancelling"),
+        ("cancelled.1", "cancelled"),
+    ];
+    let names: Vec<String> = wanted.iter().map(|(name, _)| format!("{id}.{name}")).collect();
+    check_told(&runner, id, &names).await;
+    let told = told(&runner, id).await;
+    let states: Vec<Value> = told.iter().map(|one| says(one)["state"].clone()).collect();
+    assert_eq!(states, wanted.map(|(_, state)| json!(state)));
+    assert_eq!(says(&told[1])["reason"], "too many fail");
+    assert_eq!(says(&told[3])["reason"], "ä".repeat(1000), "a long one is cut");
+    assert_eq!(says(&told[2]).get("reason"), None);
+    let counts = |of: &Message| says(of)["counts"].clone();
+    assert_eq!(
+        (&counts(&told[0])["total"], &counts(&told[0])["completed"]),
+        (&json!(3), &json!(0))
+    );
+    assert_eq!(
+        (&counts(&told[5])["total"], &counts(&told[5])["completed"]),
+        (&json!(3), &json!(1))
+    );
+    assert_eq!(&counts(&told[7])["failed"], &json!(1));
+    // What happened stays when the batch goes.
+    store.delete_batch(all, id).await.unwrap();
+    while store.reap(1000).await.unwrap().more {}
+    check_told(&runner, id, &names).await;
+}
+
+/// The same act of many at once is told once, and acts that meet are told in the order in which they
+/// happened.
+pub async fn acts_at_once_are_each_told_once<W: PlaneWorld>(world: &W) {
+    let (store, other) = (world.store(), world.another().await);
+    let runner = telling(world).await;
+    let (id, all) = (batch_of(store, ADA, 2).await, &Scope::All);
+    let pause = async |store: &W::Store| patiently(|| store.pause_batch(all, id, None)).await;
+    let (a, b, c) = tokio::join!(pause(store), pause(&other), pause(store));
+    assert!([a, b, c].iter().all(Result::is_ok));
+    check_told(&runner, id, &[format!("{id}.created"), format!("{id}.paused.2")]).await;
+    let resume = async |store: &W::Store| patiently(|| store.resume_batch(all, id)).await;
+    for _ in 0..5 {
+        let (a, b) = tokio::join!(pause(store), resume(&other));
+        assert!(a.is_ok() && b.is_ok());
+    }
+    let cancel = async |store: &W::Store| patiently(|| store.cancel_batch(all, id)).await;
+    let (a, b) = tokio::join!(cancel(store), cancel(&other));
+    assert!(a.is_ok() && b.is_ok());
+    let told = told(&runner, id).await;
+    assert_eq!(told.len(), events(store, id).await.len());
+    let mut states = told.iter().map(|one| says(one)["state"].clone()).collect::<Vec<_>>();
+    let count = states.len();
+    states.dedup();
+    assert_eq!(states.len(), count, "each moved the batch: {states:?}");
+    assert_eq!(states.last(), Some(&json!("cancelling")));
+    assert_eq!(ids(&told).iter().filter(|name| name.ends_with(".cancelling")).count(), 1);
+}
+
+/// Acts, sends and appends to the batch's own stream, and tidying meet without a deadlock; what an
+/// owner writes there itself stands beside what is told.
+pub async fn acts_that_meet_other_writers_never_deadlock<W: PlaneWorld>(world: &W) {
+    const ROUNDS: usize = 15;
+    let runner = telling(world).await;
+    let store = world.store();
+    let batches = [batch_of(store, ADA, 1).await, batch_of(store, ADA, 1).await];
+    let mut tasks = JoinSet::new();
+    for id in batches {
+        let store = world.another().await;
+        tasks.spawn(async move {
+            for _ in 0..ROUNDS {
+                let all = &Scope::All;
+                patiently(|| store.pause_batch(all, id, None)).await.unwrap();
+                patiently(|| store.resume_batch(all, id)).await.unwrap();
+            }
+        });
+    }
+    for writer in 0..2 {
+        let store = world.another().await;
+        tasks.spawn(async move {
+            for no in 0..ROUNDS {
+                let mut names = batches.map(|id| format!("batch/{id}"));
+                if writer == 1 {
+                    names.reverse();
+                }
+                let (id, [one, two]) = (format!("{writer}-{no}"), &names);
+                send_all(&store, vec![outbox(one, &id), outbox(two, &id)]).await;
+                let appends = [one, two].map(|name| append(name, Expected::Any, &[&id]));
+                store.append(appends.into()).await.unwrap();
+                let upkeep = Upkeep { stream_ms: 0, event_ms: Some(0), ..keep() };
+                store.tidy_messages(upkeep, 10).await.unwrap();
+            }
+        });
+    }
+    tasks.join_all().await;
+    for id in batches {
+        let (mine, own) = (2 * ROUNDS + 1, 2 * ROUNDS);
+        assert_eq!(version(store, &format!("batch/{id}")).await, (mine + own) as u64);
+        let messages = runner.messages().await;
+        assert_eq!(ids_of(&messages, &format!("batch/{id}")).len(), mine + own);
+    }
+}
+
+/// The end of a batch is a snapshot of its stream, so that old events of batches can be pruned like
+/// others; what is told afterwards goes on.
+pub async fn events_of_ended_batches_can_be_pruned(world: &impl PlaneWorld) {
+    let (store, runner) = (world.store(), telling(world).await);
+    let id = ended(world, State::Completed).await;
+    let upkeep = Upkeep { event_ms: Some(1), ..keep() };
+    pass(world, 10);
+    assert_eq!(store.tidy_messages(upkeep, 100).await.unwrap().events, 0, "it is not closed");
+    close(store, &take(store, id).await).await;
+    let last = told(&runner, id).await.pop().expect("its end is told");
+    let name = stream(&format!("batch/{id}"));
+    let snapshot = store.snapshot(&ada(), &name).await.unwrap().expect("its end is a snapshot");
+    assert_eq!((snapshot.version, snapshot.state), (2, last.payload));
+    batch_of(store, ADA, 1).await;
+    pass(world, 10);
+    assert_eq!(store.tidy_messages(upkeep, 100).await.unwrap().events, 2);
+    assert_eq!(reprocess(store, id, None).await, 1);
+    assert_eq!(Worker::on(store).drain(id, &[MODEL]).await, [id]);
+    close(store, &take(store, id).await).await;
+    let events = store.read_stream(&ada(), &name, 3, 10).await.unwrap();
+    let names: Vec<_> = events.iter().map(|event| event.id.as_str()).collect();
+    assert_eq!(names, [format!("{id}.reprocessed.1"), format!("{id}.completed.1")]);
+    assert_eq!(store.snapshot(&ada(), &name).await.unwrap().map(|at| at.version), Some(4));
 }
 
 /// A batch that is closed is told of once, whichever way it ended; closing it again tells nothing.
@@ -114,7 +331,8 @@ pub async fn a_closed_batch_is_told_of_once(world: &impl PlaneWorld) {
         [(State::Completed, [4, 3, 1]), (State::Cancelled, [4, 0, 1]), (State::Expired, [4, 0, 1])]
     {
         let id = ended(world, state).await;
-        assert_eq!(runner.messages().await, [], "it is not closed yet");
+        let mut wanted = before(id, state);
+        check_told(&runner, id, &wanted).await;
         let held = take(store, id).await;
         pass(world, 10);
         let at = now(world);
@@ -123,16 +341,17 @@ pub async fn a_closed_batch_is_told_of_once(world: &impl PlaneWorld) {
         for _ in 0..2 {
             assert_eq!(close(store, &held).await, state, "a repeat");
         }
-        let told = runner.messages().await;
-        assert_eq!(told.len(), 1, "{told:?}");
-        check(&told[0], id, &format!("{id}.{}", state.as_str()), at, counts);
-        runner.finish(&[told[0].at]).await;
+        wanted.push(format!("{id}.{}", state.as_str()));
+        check_told(&runner, id, &wanted).await;
+        let told = told(&runner, id).await;
+        check(told.last().unwrap(), id, wanted.last().unwrap(), at, counts);
+        runner.finish(&told.iter().map(|one| one.at).collect::<Vec<_>>()).await;
         close(store, &held).await;
         assert_eq!(runner.messages().await, [], "nor does it come back");
     }
 }
 
-/// A batch that is created failed is told of as well, and a repeated creation tells nothing.
+/// A batch that is created failed is told of as failed, and a repeated creation tells nothing.
 pub async fn a_batch_that_is_created_failed_is_told_of(world: &impl PlaneWorld) {
     let (store, runner) = (world.store(), telling(world).await);
     let sealed = Sheet::of(ADA).lines(MODEL, 1).seal(store).await;
@@ -160,6 +379,7 @@ pub async fn a_batch_that_is_created_failed_is_told_of(world: &impl PlaneWorld) 
         let name = format!("{id}.failed");
         let of = told.iter().find(|one| one.id == name).expect("each is told of");
         check(of, id, &name, at, [0, 0, 0]);
+        check_told(&runner, id, &[name]).await;
     }
 }
 
@@ -169,35 +389,43 @@ pub async fn a_batch_that_closes_again_is_told_of_again(world: &impl PlaneWorld)
     let (store, runner) = (world.store(), telling(world).await);
     let id = ended(world, State::Completed).await;
     close(store, &take(store, id).await).await;
-    run_again(store, id).await;
-    assert_eq!(runner.messages().await.len(), 1);
+    assert_eq!(reprocess(store, id, None).await, 1);
+    assert_eq!(Worker::on(store).drain(id, &[MODEL]).await, [id]);
+    let mut names =
+        ["created", "completed", "reprocessed.1"].map(|act| format!("{id}.{act}")).to_vec();
+    check_told(&runner, id, &names).await;
     close(store, &take(store, id).await).await;
-    let told = runner.messages().await;
-    let names = [format!("{id}.completed"), format!("{id}.completed.1")];
-    assert_eq!(ids(&told), names);
-    for (one, name) in told.iter().zip(&names) {
-        check(one, id, name, now(world), [4, 3, 1]);
+    names.push(format!("{id}.completed.1"));
+    check_told(&runner, id, &names).await;
+    let told = told(&runner, id).await;
+    for at in [1, 3] {
+        check(&told[at], id, &names[at], now(world), [4, 3, 1]);
     }
 }
 
 /// Where nobody asked for it nothing is told, and who changes that changes it from then on.
 pub async fn nothing_is_told_where_nobody_asked(world: &impl PlaneWorld) {
     let (store, runner) = (world.store(), ready(world).await);
-    let mut wanted = Vec::new();
     for asked in [false, true, false] {
         set_up(world, asked).await;
         for state in [State::Completed, State::Cancelled, State::Expired] {
             let id = ended(world, state).await;
             assert_eq!(close(store, &take(store, id).await).await, state);
-            wanted.extend(asked.then(|| format!("{id}.{}", state.as_str())));
+            let mut wanted = before(id, state);
+            wanted.push(format!("{id}.{}", state.as_str()));
+            check_told(&runner, id, if asked { &wanted } else { &[] }).await;
         }
         let sealed = Sheet::of(ADA).lines(MODEL, 1).seal(store).await;
         let failed = NewBatch { errors: vec![line_error(1)], ..run_over(sealed, ADA) };
-        wanted.extend(asked.then(|| format!("{}.failed", failed.id)));
+        let (id, wanted) = (failed.id, [format!("{}.failed", failed.id)]);
         store.create_batch(failed).await.unwrap();
-        let told = runner.messages().await;
-        assert_eq!(sorted(ids(&told)), sorted(&wanted), "asked for: {asked}");
+        check_told(&runner, id, if asked { &wanted } else { &[] }).await;
     }
+    // One that began untold is told of from then on.
+    let id = batch_of(store, ADA, 1).await;
+    set_up(world, true).await;
+    store.pause_batch(&Scope::All, id, None).await.unwrap();
+    check_told(&runner, id, &[format!("{id}.paused.1")]).await;
 }
 
 /// A closing that is refused tells nothing, and one that is sent many times at once tells once.
@@ -212,7 +440,8 @@ pub async fn only_the_closing_that_counts_is_told_of<W: PlaneWorld>(world: &W) {
     let stale = Finalisation { token: held.token + 1, ..held.clone() };
     let late = store.close_batch(&stale, rows(&held.counts), "{}", &[]).await;
     assert_eq!(kind(late), Kind::LeaseLost);
-    assert_eq!(runner.messages().await, []);
+    let created = format!("{id}.created");
+    check_told(&runner, id, std::slice::from_ref(&created)).await;
     let close = async |store: &W::Store| {
         patiently(|| store.close_batch(held, rows(&held.counts), "{}", &[])).await
     };
@@ -220,11 +449,11 @@ pub async fn only_the_closing_that_counts_is_told_of<W: PlaneWorld>(world: &W) {
     for closed in [a, b, c] {
         assert_eq!(closed.unwrap().state, State::Completed);
     }
-    assert_eq!(ids(&runner.messages().await), [format!("{id}.completed")]);
+    check_told(&runner, id, &[created, format!("{id}.completed")]).await;
 }
 
-/// A closing that its caller drops, wherever it is cut off: the batch is closed and told of, or
-/// neither; the same closing again has both.
+/// A closing that its caller drops, wherever it is cut off: the batch is closed and told of in both
+/// ways, or none of it; the same closing again has all.
 pub async fn a_closing_and_its_message_come_together(world: &impl PlaneWorld) {
     let (store, doomed) = (world.store(), world.another().await);
     let runner = telling(world).await;
@@ -233,13 +462,12 @@ pub async fn a_closing_and_its_message_come_together(world: &impl PlaneWorld) {
         let held = take(store, id).await;
         patience.wait(doomed.close_batch(&held, rows(&held.counts), "{}", &[])).await;
         // What was given up on may still happen between two looks.
-        let before = runner.messages().await.len();
-        let closed = usize::from(batch(store, id).await.state == State::Completed);
-        let after = runner.messages().await.len();
-        assert!(before <= closed && closed <= after, "{patience:?}: {before}, {closed}, {after}");
+        let before = (told(&runner, id).await.len(), events(store, id).await.len());
+        let closed = 1 + usize::from(batch(store, id).await.state == State::Completed);
+        let after = (told(&runner, id).await.len(), events(store, id).await.len());
+        assert!(before.0 <= closed && closed <= after.0, "{patience:?}: {before:?}, {after:?}");
+        assert!(before.1 <= closed && closed <= after.1, "{patience:?}: {before:?}, {after:?}");
         close(store, &held).await;
-        let told = runner.messages().await;
-        assert_eq!(ids(&told), [format!("{id}.completed")], "{patience:?}");
-        runner.finish(&[told[0].at]).await;
+        check_told(&runner, id, &[format!("{id}.created"), format!("{id}.completed")]).await;
     }
 }

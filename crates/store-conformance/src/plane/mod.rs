@@ -141,6 +141,10 @@ cases! { plane_suite, plane_cases;
         pruning_that_meets_appends_loses_nothing,
     }
     lifecycle {
+        what_is_done_to_a_batch_is_told_once,
+        acts_at_once_are_each_told_once,
+        acts_that_meet_other_writers_never_deadlock,
+        events_of_ended_batches_can_be_pruned,
         a_closed_batch_is_told_of_once,
         a_batch_that_is_created_failed_is_told_of,
         a_batch_that_closes_again_is_told_of_again,

@@ -1,7 +1,8 @@
 -- Creates a batch and its lanes, in O(lanes). Holds a shared lock on the file, so that it cannot be dropped meanwhile.
 -- Returns the batch's id, or that of the batch that was created before under the same id or key. Fails: WR404 the owner
 -- has no such file, WR400 the file is an output, WR409 the file is open, or id or key were used with other arguments,
--- WR429 the owner has p_open_max open batches already. With p_seal_state the file is open, and is sealed before.
+-- WR429 the owner has p_open_max open batches already. With p_seal_state the file is open, and is sealed before. What is
+-- new is told.
 CREATE FUNCTION {fn}.create_batch(
     p_now timestamptz, p_id uuid, p_file uuid, p_owner text, p_endpoint text, p_window_secs bigint, p_priority smallint,
     p_job_type text, p_source_address text, p_metadata text, p_key text, p_output_secs bigint,
@@ -67,8 +68,9 @@ BEGIN /* batch/create_batch */
         INSERT INTO windrow.lane_states
         SELECT p_id, l.lane, 0, 0, 0, 0, 0, 0, 0, 0
           FROM windrow.file_lanes l WHERE l.file_id = p_file AND l.lane >= 0 AND l.lines > 0;
+        PERFORM {fn}.tell_batch(v_now, p_id, p_owner, 'created', 'in_progress', 0, NULL);
     ELSE
-        PERFORM {fn}.tell_batch(v_now, p_id, p_owner, 'failed', 0, 0, 0, 0, 0);
+        PERFORM {fn}.tell_batch(v_now, p_id, p_owner, 'failed', 'failed', 0, NULL);
     END IF;
     RETURN p_id;
 END $$;

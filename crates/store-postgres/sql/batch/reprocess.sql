@@ -1,20 +1,21 @@
 -- Puts finished lines back: deletes their results (which stay in the history, as tries of class p_class), adds the sets (built from the same lines by the caller) to the
 -- returned rows, and reopens lanes and batch. Fails as stale (WR410) unless the batch is in the state and generation
 -- the caller saw and exactly these lines are finished and older than the new generation.
--- Locks lanes sorted, then the batch.
+-- Locks lanes sorted, then the batch; its first step is told.
 CREATE FUNCTION {fn}.reprocess(
     p_now timestamptz, p_owner text, p_batch uuid, p_from text, p_to text, p_phase text, p_old int, p_new int,
     p_lines bigint[], b_lanes smallint[], b_lines text[], b_n int[], p_class text, s_words text[], s_errors text[]
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_now  timestamptz;
+    v_owner text;
     v_gone bigint;
     v_done boolean := false;
     v      record;
     w      record;
 BEGIN /* batch/reprocess */
     PERFORM 1 FROM windrow.batch_lanes WHERE batch_id = p_batch ORDER BY lane FOR UPDATE;
-    PERFORM 1 FROM windrow.batches
+    SELECT owner INTO v_owner FROM windrow.batches
       WHERE id = p_batch AND state = p_from AND generation = p_old AND deleted_at IS NULL
         AND (p_owner IS NULL OR owner = p_owner) FOR UPDATE;
     IF NOT FOUND THEN
@@ -60,5 +61,8 @@ BEGIN /* batch/reprocess */
     END LOOP;
     IF v_gone <> cardinality(p_lines) THEN
         RAISE EXCEPTION 'lines of batch % have moved', p_batch USING ERRCODE = 'WR410';
+    END IF;
+    IF p_new > p_old THEN
+        PERFORM {fn}.tell_batch(v_now, p_batch, v_owner, 'reprocessed', p_to, p_new, NULL);
     END IF;
 END $$;

@@ -1,19 +1,20 @@
 -- Moves a batch from one running state to another and its lanes to the phase that goes with it, under the locks that
 -- claims take. Says false when the batch is no longer in the state the caller saw. Returns the batch when this made
--- its last lane done. Locks lanes sorted, then the batch.
+-- its last lane done. Locks lanes sorted, then the batch; a batch that moved is told of.
 CREATE FUNCTION {fn}.steer_batch(
     p_now timestamptz, p_owner text, p_batch uuid, p_from text, p_to text, p_phase text, p_reason text,
     OUT steered boolean, OUT finalizing uuid[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
     v_now   timestamptz;
+    v_batch windrow.batches;
     v_lane  windrow.batch_lanes;
     v_state windrow.lane_states;
     v_done  boolean := false;
 BEGIN /* batch/steer_batch */
     finalizing := '{}';
     PERFORM 1 FROM windrow.batch_lanes WHERE batch_id = p_batch ORDER BY lane FOR UPDATE;
-    PERFORM 1 FROM windrow.batches
+    SELECT * INTO v_batch FROM windrow.batches
       WHERE id = p_batch AND state = p_from AND deleted_at IS NULL AND (p_owner IS NULL OR owner = p_owner) FOR UPDATE;
     steered := FOUND;
     IF NOT steered THEN
@@ -35,5 +36,9 @@ BEGIN /* batch/steer_batch */
     END LOOP;
     IF v_done THEN
         finalizing := {fn}.settle_batches(v_now, ARRAY[p_batch]);
+    END IF;
+    IF p_to <> p_from THEN
+        PERFORM {fn}.tell_batch(v_now, p_batch, v_batch.owner, CASE p_to WHEN 'in_progress' THEN 'resumed' ELSE p_to END,
+                                p_to, v_batch.generation, p_reason);
     END IF;
 END $$;

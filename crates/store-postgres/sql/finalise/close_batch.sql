@@ -1,7 +1,6 @@
 -- Closes a batch: the row lock, then the counts, then the end. outcome: closed, lost (token or generation is old),
 -- differs (the rows read are not the counts). A repeat of the closing that succeeded says closed. The outputs become
--- files in the place of those of an earlier closing. Locks the batch, then its outputs; what became of it may go out as a
--- message.
+-- files in the place of those of an earlier closing. Locks the batch, then its outputs; what became of it is told.
 CREATE FUNCTION {fn}.close_batch(
     p_now timestamptz, p_batch uuid, p_instance uuid, p_token bigint, p_generation int, p_summary text,
     p_completed bigint, p_failed bigint, p_not_found bigint, p_skipped bigint,
@@ -50,7 +49,7 @@ BEGIN /* finalise/close_batch */
     IF v_put <> cardinality(o_ids) THEN
         RAISE EXCEPTION 'the id of an output of batch % is another file''s', p_batch USING ERRCODE = 'WR500';
     END IF;
-    PERFORM {fn}.tell_batch(v_now, p_batch, v_batch.owner, replace(v_batch.state, 'finalizing_', ''), v_batch.generation,
-                            p_completed, p_failed, p_not_found, p_skipped);
+    v_batch.state := replace(v_batch.state, 'finalizing_', '');
+    PERFORM {fn}.tell_batch(v_now, p_batch, v_batch.owner, v_batch.state, v_batch.state, v_batch.generation, NULL);
     RETURN 'closed';
 END $$;

@@ -16,7 +16,7 @@ use windrow_store::{Error, Kind, Result, Scope};
 use crate::fold::{self, Delta, LaneKey};
 use crate::returned::{self, Bucket};
 use crate::tx::{Tx, sql};
-use crate::{ingest, row};
+use crate::{ingest, lifecycle, row};
 
 /// A finished line to run again.
 struct Finished {
@@ -53,6 +53,10 @@ pub(super) fn step(tx: &Tx<'_>, scope: &Scope, step: &Reprocess) -> Result<Repro
     let reopened = params![batch.id.0.into_bytes(), from, to_word, generation];
     tx.run(sql!("batch/reopen"), reopened)?;
     put_back(tx, batch.id, &lines, Phase::of(to))?;
+    if generation > batch.generation {
+        let reopened = super::find(tx, scope, batch.id)?;
+        lifecycle::tell(tx, &reopened, "reprocessed", to, None)?;
+    }
     Ok(Reprocessed { generation, moved: lines.len() as u64, more })
 }
 

@@ -76,7 +76,9 @@ async fn messages_are_run(backend: Backend) {
     });
     let made = Request::new("POST", "/v1/batches", &key).json(body.to_string()).send(to).await;
     assert_eq!(made.status, 200, "{}", made.head);
-    let look = || async { receiver.seen().into_iter().find(|seen| seen.path == "/hook") };
+    let is_end = |seen: &Seen| seen.header("windrow-kind") == "batch.completed";
+    let hooks = || receiver.seen().into_iter().filter(|seen| seen.path == "/hook");
+    let look = || async { hooks().find(is_end) };
     let told = wait::until(WITHIN, look, || async { server.said() }).await;
     check_signed(&told);
     let payload: Value = serde_json::from_slice(&told.body).unwrap();
@@ -87,6 +89,8 @@ async fn messages_are_run(backend: Backend) {
         ("batch.completed", "ann")
     );
     assert_eq!(payload["state"], "completed");
+    let kinds: Vec<String> = hooks().map(|seen| seen.header("windrow-kind").to_owned()).collect();
+    assert_eq!(kinds, ["batch.created", "batch.completed"], "in their order");
     server.check();
 }
 
