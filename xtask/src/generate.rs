@@ -1,11 +1,12 @@
 //! `cargo xtask gen`: documents that are written from the code, so that they cannot be wrong.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::fs;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use windrow_domain::batch::{Event, State, apply};
+use windrow_domain::batch;
+use windrow_domain::call::{CallEvent, CallState};
 
 use crate::shell;
 
@@ -57,56 +58,103 @@ fn stale() -> Result<Vec<&'static str>> {
     Ok(files().into_iter().filter(differs).map(|(path, _)| path).collect())
 }
 
+/// A machine of the domain, as far as a page shows it.
+struct Machine<S: 'static, E: 'static> {
+    states: &'static [S],
+    events: &'static [E],
+    word: fn(E) -> &'static str,
+    apply: fn(S, E) -> Option<S>,
+    /// How something comes into being.
+    births: &'static [&'static str],
+    is_over: fn(S) -> bool,
+}
+
+const BATCHES: Machine<batch::State, batch::Event> = Machine {
+    states: &batch::State::ALL,
+    events: &batch::Event::ALL,
+    word: batch::Event::as_str,
+    apply: |state, event| batch::apply(state, event).ok(),
+    births: &["in_progress: created", "failed: created over an invalid file"],
+    is_over: batch::State::is_closed,
+};
+
+const CALLS: Machine<CallState, CallEvent> = Machine {
+    states: &CallState::ALL,
+    events: &CallEvent::ALL,
+    word: CallEvent::as_str,
+    apply: |state, event| state.apply(event).ok(),
+    births: &["pending: asked"],
+    is_over: |state| state == CallState::Expired,
+};
+
 fn states() -> String {
     let mut text = String::from(
         "# The states of a batch\n\n\
-         Written by `cargo xtask gen` from `windrow_domain::batch::apply`; do not edit.\n\n\
-         ```mermaid\nstateDiagram-v2\n    [*] --> in_progress: created\n    \
-         [*] --> failed: created over an invalid file\n",
+         Written by `cargo xtask gen` from `windrow_domain::batch::apply`; do not edit.\n\n",
     );
-    for from in State::ALL {
-        for (to, events) in moves(from) {
-            let _ = writeln!(text, "    {from} --> {to}: {}", events.join(", "));
-        }
-    }
-    for state in State::ALL.into_iter().filter(|state| state.is_closed()) {
-        let _ = writeln!(text, "    {state} --> [*]");
-    }
-    text.push_str("```\n\nEvery state and event. `·` changes nothing, so that a repeat is safe; ");
-    text.push_str("an empty field is refused.\n\n");
-    text.push_str(&table());
+    text.push_str(&BATCHES.shown());
+    text.push_str(
+        "\n# The states of a call\n\n\
+         From `windrow_domain::call::CallState::apply`. A call is *seen running* when its handler has run for a while; \
+         whoever says so may\nbe late, so an answer stays. It is *forgotten* when its answer was kept as long as was wanted; \
+         its id still refuses to run again. Asking\nagain changes no state.\n\n",
+    );
+    text.push_str(&CALLS.shown());
     text
 }
 
-/// Where a state leads, with the events that lead there; repeats left out.
-fn moves(from: State) -> Vec<(State, Vec<&'static str>)> {
-    let mut found: Vec<(State, Vec<&'static str>)> = Vec::new();
-    for event in Event::ALL {
-        let Ok(to) = apply(from, event) else { continue };
-        if to == from {
-            continue;
+impl<S: Copy + PartialEq + Display, E: Copy> Machine<S, E> {
+    /// As a diagram and as a table.
+    fn shown(&self) -> String {
+        let mut text = String::from("```mermaid\nstateDiagram-v2\n");
+        for birth in self.births {
+            let _ = writeln!(text, "    [*] --> {birth}");
         }
-        match found.iter_mut().find(|(state, _)| *state == to) {
-            Some((_, events)) => events.push(event.as_str()),
-            None => found.push((to, vec![event.as_str()])),
+        for from in self.states {
+            for (to, events) in self.moves(*from) {
+                let _ = writeln!(text, "    {from} --> {to}: {}", events.join(", "));
+            }
         }
+        for state in self.states.iter().filter(|state| (self.is_over)(**state)) {
+            let _ = writeln!(text, "    {state} --> [*]");
+        }
+        text.push_str(
+            "```\n\nEvery state and event. `·` changes nothing, so that a repeat is safe; ",
+        );
+        text.push_str("an empty field is refused.\n\n");
+        text.push_str(&self.table());
+        text
     }
-    found
-}
 
-fn table() -> String {
-    let words: Vec<&str> = Event::ALL.iter().map(|event| event.as_str()).collect();
-    let mut text = format!("| state | {} |\n", words.join(" | "));
-    let _ = writeln!(text, "|{}", "---|".repeat(words.len() + 1));
-    for from in State::ALL {
-        let cells = Event::ALL.map(|event| match apply(from, event) {
-            Ok(to) if to == from => "·".to_owned(),
-            Ok(to) => format!("`{to}`"),
-            Err(_) => String::new(),
-        });
-        let _ = writeln!(text, "| `{from}` | {} |", cells.join(" | "));
+    /// Where a state leads, with the events that lead there; repeats left out.
+    fn moves(&self, from: S) -> Vec<(S, Vec<&'static str>)> {
+        let mut found: Vec<(S, Vec<&'static str>)> = Vec::new();
+        for event in self.events {
+            let to = (self.apply)(from, *event).filter(|to| *to != from);
+            let (Some(to), word) = (to, (self.word)(*event)) else { continue };
+            match found.iter_mut().find(|(state, _)| *state == to) {
+                Some((_, events)) => events.push(word),
+                None => found.push((to, vec![word])),
+            }
+        }
+        found
     }
-    text
+
+    fn table(&self) -> String {
+        let words: Vec<&str> = self.events.iter().map(|event| (self.word)(*event)).collect();
+        let mut text = format!("| state | {} |\n", words.join(" | "));
+        let _ = writeln!(text, "|{}", "---|".repeat(words.len() + 1));
+        for from in self.states {
+            let cell = |event: &E| match (self.apply)(*from, *event) {
+                Some(to) if to == *from => "·".to_owned(),
+                Some(to) => format!("`{to}`"),
+                None => String::new(),
+            };
+            let cells: Vec<String> = self.events.iter().map(cell).collect();
+            let _ = writeln!(text, "| `{from}` | {} |", cells.join(" | "));
+        }
+        text
+    }
 }
 
 #[cfg(test)]
@@ -116,10 +164,14 @@ mod tests {
     #[test]
     fn every_state_has_a_row_and_the_diagram_leaves_repeats_out() {
         let text = states();
-        for state in State::ALL {
+        for state in batch::State::ALL.map(|state| state.to_string()) {
+            assert!(text.contains(&format!("| `{state}` |")), "{state}");
+        }
+        for state in CallState::ALL {
             assert!(text.contains(&format!("| `{state}` |")), "{state}");
         }
         assert!(text.contains("in_progress --> paused: paused"));
         assert!(!text.contains("paused --> paused"));
+        assert!(text.contains("pending --> processing: started, seen running"));
     }
 }

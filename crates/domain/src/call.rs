@@ -30,8 +30,10 @@ pub enum CallState {
 /// What happens to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CallEvent {
-    /// An instance begins, or goes on for long.
+    /// An instance begins.
     Started,
+    /// It has run for a while. Whoever says so may be late: an answer stays.
+    Seen,
     /// It was tried and goes back, to be tried again.
     Returned,
     /// It has a reply.
@@ -51,9 +53,33 @@ pub struct CallRefused {
     pub event: CallEvent,
 }
 
+impl CallEvent {
+    /// Every event there is.
+    pub const ALL: [CallEvent; 6] = [
+        CallEvent::Started,
+        CallEvent::Seen,
+        CallEvent::Returned,
+        CallEvent::Replied,
+        CallEvent::GaveUp,
+        CallEvent::Forgotten,
+    ];
+
+    /// The event as a past participle, for messages.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CallEvent::Started => "started",
+            CallEvent::Seen => "seen running",
+            CallEvent::Returned => "returned",
+            CallEvent::Replied => "replied to",
+            CallEvent::GaveUp => "given up on",
+            CallEvent::Forgotten => "forgotten",
+        }
+    }
+}
+
 impl fmt::Display for CallRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a {} call cannot be {:?}", self.from, self.event)
+        write!(f, "a {} call cannot be {}", self.from, self.event.as_str())
     }
 }
 
@@ -69,12 +95,13 @@ impl CallState {
         CallState::Expired,
     ];
 
-    /// Where it is afterwards.
+    /// Where it is afterwards. Every store does as this says: its suite walks by it.
     pub fn apply(self, event: CallEvent) -> Result<CallState, CallRefused> {
-        use CallEvent::{Forgotten, GaveUp, Replied, Returned, Started};
+        use CallEvent::{Forgotten, GaveUp, Replied, Returned, Seen, Started};
         use CallState::{Completed, Expired, Failed, Pending, Processing};
         match (self, event) {
-            (Pending | Processing, Started) => Ok(Processing),
+            (Pending | Processing, Started | Seen) => Ok(Processing),
+            (Completed | Failed | Expired, Seen) => Ok(self),
             (Pending | Processing, Returned) => Ok(Pending),
             (Pending | Processing, Replied) => Ok(Completed),
             (Pending | Processing, GaveUp) => Ok(Failed),
@@ -207,6 +234,7 @@ mod tests {
                 assert_eq!(state.apply(event), Err(CallRefused { from: state, event }));
             }
             assert_eq!(state.apply(CallEvent::Forgotten), Ok(CallState::Expired));
+            assert_eq!(state.apply(CallEvent::Seen), Ok(state), "it was said late");
         }
     }
 
@@ -214,11 +242,18 @@ mod tests {
     fn a_call_on_its_way_may_be_tried_again_and_answered() {
         for state in [CallState::Pending, CallState::Processing] {
             assert_eq!(state.apply(CallEvent::Started), Ok(CallState::Processing));
+            assert_eq!(state.apply(CallEvent::Seen), Ok(CallState::Processing));
             assert_eq!(state.apply(CallEvent::Returned), Ok(CallState::Pending));
             assert_eq!(state.apply(CallEvent::Replied), Ok(CallState::Completed));
             assert_eq!(state.apply(CallEvent::GaveUp), Ok(CallState::Failed));
             assert!(state.apply(CallEvent::Forgotten).is_err());
         }
+    }
+
+    #[test]
+    fn a_refusal_says_what_was_to_happen() {
+        let refused = CallState::Completed.apply(CallEvent::GaveUp).unwrap_err();
+        assert_eq!(refused.to_string(), "a completed call cannot be given up on");
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod own;
 mod partition;
 mod prune;
 mod race;
+mod states;
 mod stats;
 mod tidy;
 mod walk;
@@ -184,6 +185,11 @@ cases! { plane_suite, plane_cases;
         a_call_is_no_dead_letter,
         a_commit_may_ask_objects,
         a_call_out_of_bounds_is_invalid,
+    }
+    states {
+        every_event_leads_a_call_where_the_domain_says,
+        a_walk_of_calls_agrees_with_the_domain_seed_one,
+        a_walk_of_calls_agrees_with_the_domain_seed_two,
     }
     stats {
         calls_are_listed_newest_first,
