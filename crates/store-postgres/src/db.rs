@@ -66,6 +66,9 @@ pub(crate) struct Call<'a> {
     pub(crate) params: &'a [Param<'a>],
 }
 
+/// How it went what came after a transaction.
+type Afterwards = Result<(), tokio_postgres::Error>;
+
 /// The pool and what bounds a call.
 #[derive(Clone)]
 pub(crate) struct Db {
@@ -116,9 +119,10 @@ impl Db {
         let bounds = bounds("SET LOCAL", bounded);
         // A pooler's connection is not ours for longer than a transaction.
         let (begin, and) = match options.transaction_pooler {
-            true => (format!("{BEGIN}; {bounds}"), String::new()),
-            false => (BEGIN.to_owned(), format!("; RESET ALL; {session}")),
+            true => (format!("{BEGIN}; {bounds}"), format!("; {RESET}")),
+            false => (BEGIN.to_owned(), format!("; {RESET}; {session}")),
         };
+        let bounds = format!("{bounds}; {DURABLE}");
         let begin_early = format!("{begin}; SET LOCAL synchronous_commit = off");
         let (end, undo) = (format!("{COMMIT}{and}"), format!("ROLLBACK{and}"));
         let waits = Arc::default();
@@ -273,7 +277,11 @@ impl Db {
             .await?;
         // Answered, well or badly: its transaction has ended.
         client.leave();
-        answers.map_err(|cause| from_driver(verb, subject, cause))
+        let (answers, afterwards) = answers.map_err(|cause| from_driver(verb, subject, cause))?;
+        // It is committed, and nobody knows whether it is on disk: not an error by which nothing happened.
+        let unknown = |cause| Error::new(Kind::Unavailable, verb, subject).because(cause);
+        afterwards.map_err(unknown)?;
+        Ok(answers)
     }
 
     /// Begins a transaction of several steps with these bounds, see [`bounds`], and its first statement.
@@ -301,7 +309,7 @@ impl Db {
     ) -> Result<Vec<Vec<Row>>> {
         let answers = self.pipeline(&client, (&self.bounds, &self.end), calls, &[]);
         match self.in_time(verb, subject, answers).await? {
-            Ok(answers) => {
+            Ok((answers, _)) => {
                 client.leave();
                 Ok(answers)
             }
@@ -341,14 +349,15 @@ impl Db {
         done.map_err(|late| Error::new(Kind::Unavailable, verb, subject).because(late))
     }
 
-    /// Sends everything in one write. What comes `after` runs once the transaction has ended.
+    /// Sends everything in one write. What comes `after` runs once the transaction has ended, and says by
+    /// itself how that went.
     async fn pipeline(
         &self,
         client: &Object,
         (begin, end): (&str, &str),
         calls: &[Call<'_>],
         after: &[Call<'_>],
-    ) -> Result<Vec<Vec<Row>>, tokio_postgres::Error> {
+    ) -> Result<(Vec<Vec<Row>>, Afterwards), tokio_postgres::Error> {
         let mut ready = Vec::with_capacity(calls.len() + after.len());
         for call in calls.iter().chain(after) {
             ready.push(self.ready(client, call).await?);
@@ -361,8 +370,8 @@ impl Db {
         begun?;
         let answers = answers.into_iter().collect::<Result<Vec<_>, _>>()?;
         committed?;
-        afterwards.into_iter().collect::<Result<Vec<_>, _>>()?;
-        Ok(answers)
+        let afterwards = afterwards.into_iter().try_for_each(|answer| answer.map(drop));
+        Ok((answers, afterwards))
     }
 
     /// Prepares a statement once for each connection, or not at all behind a transaction pooler.
@@ -382,6 +391,11 @@ impl Db {
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 const COMMIT: &str = "COMMIT";
+/// Undoes whatever a script may have done to its session. What is prepared stays.
+const RESET: &str = "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; UNLISTEN *; CLOSE ALL; \
+                     SELECT pg_advisory_unlock_all(); DISCARD TEMP; DISCARD SEQUENCES";
+/// Before a script's effects are written: what it may have set must not decide when they are durable.
+const DURABLE: &str = "SET LOCAL synchronous_commit TO DEFAULT";
 
 /// Sets the bounds of a new connection, once: a transaction then need not set them again.
 fn set_once(transaction_pooler: bool, session: &str) -> Hook {

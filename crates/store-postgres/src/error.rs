@@ -39,6 +39,8 @@ pub(crate) fn kind_of(code: &str) -> Kind {
         "3D000" | "28000" | "28P01" => Kind::Unavailable,
         _ => match code.get(..2) {
             Some("08" | "53" | "58" | "57") => Kind::Unavailable,
+            // Nobody knows whether the statement ended.
+            Some("40") if code == "40003" => Kind::Unavailable,
             Some("40") => Kind::Busy,
             _ => Kind::Corrupt,
         },

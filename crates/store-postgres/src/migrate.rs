@@ -78,6 +78,7 @@ const FUNCTIONS: &[&str] = functions![
     "message/read_owned",
     "message/commit_started",
     "message/places",
+    "call/places_of_calls",
     "message/commit_done",
     "message/commit_consumed",
     "message/commit_failed",

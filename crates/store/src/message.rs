@@ -286,7 +286,8 @@ pub struct FailedTry {
     pub not_before: Timestamp,
     /// The consumers it waits for from now on; empty for no change.
     pub waiting: Vec<String>,
-    /// The try counts. (One that was [`Started`] has been counted and is not counted again.)
+    /// The try counts. One that was [`Started`] has been counted: it is not counted again, and taken back
+    /// when it does not count.
     pub counts: bool,
 }
 

@@ -4,7 +4,7 @@
 SELECT /* call/calls */ owner, request_id, object_type, object_id, method, args, state, policy, reply, error, retry_count,
        instance, caller_object, caller_client, created_at, updated_at, processed_at, expires_at, false AS is_archived
   FROM windrow.calls
- WHERE ($2::text IS NULL OR owner = $2)
+ WHERE ($2::text IS NULL OR owner || '' = $2)
    AND ($3::text IS NULL OR (object_type = $3 AND object_id = $4))
    AND ($5::smallint[] IS NULL OR state = ANY ($5))
    AND ($6::uuid IS NULL OR instance = $6)

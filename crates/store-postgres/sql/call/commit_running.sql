@@ -5,13 +5,17 @@ CREATE FUNCTION {fn}.commit_running(
     m_not_before timestamptz[]
 ) RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    v_places tid[] := ARRAY(
+        SELECT c.ctid FROM unnest(m_partition, m_stream, m_position, m_attempts, m_not_before)
+                   u(partition, stream_no, position, attempts, not_before)
+         CROSS JOIN LATERAL (SELECT k.owner COLLATE "default" AS owner FROM windrow.streams k WHERE k.no = u.stream_no AND k.queue = 2 LIMIT 1) s
+         CROSS JOIN LATERAL (SELECT k.id FROM windrow.messages k WHERE k.partition = u.partition
+                                AND k.stream_no = u.stream_no AND k.position = u.position AND k.attempts = u.attempts
+                                AND k.not_before IS NOT DISTINCT FROM u.not_before LIMIT 1) m
+         CROSS JOIN LATERAL (SELECT k.ctid FROM windrow.calls k
+                              WHERE k.owner = s.owner AND k.request_id = m.id AND k.state + 0 < 2 LIMIT 1) c);
 BEGIN /* call/commit_running */
     UPDATE windrow.calls c SET state = 1, instance = p_instance, updated_at = coalesce(p_now, clock_timestamp())
-      FROM unnest(m_partition, m_stream, m_position, m_attempts, m_not_before)
-               u(partition, stream_no, position, attempts, not_before)
-     CROSS JOIN LATERAL (
-        SELECT s.owner, m.id FROM windrow.messages m JOIN windrow.streams s ON s.no = m.stream_no AND s.queue = 2
-         WHERE m.partition = u.partition AND m.stream_no = u.stream_no AND m.position = u.position
-           AND m.attempts = u.attempts AND m.not_before IS NOT DISTINCT FROM u.not_before LIMIT 1) x
-     WHERE c.owner = x.owner AND c.request_id = x.id AND c.state < 2;
+     WHERE c.ctid = ANY (v_places);
 END $$;

@@ -11,7 +11,7 @@ BEGIN /* call/lock_calls */
             UNION
             SELECT x.owner, x.id FROM unnest(m_partition, m_stream, m_position) u(partition, stream_no, position)
              CROSS JOIN LATERAL (
-                SELECT s.owner, m.id FROM windrow.messages m JOIN windrow.streams s ON s.no = m.stream_no AND s.queue = 2
+                SELECT s.owner COLLATE "default" AS owner, m.id FROM windrow.messages m JOIN windrow.streams s ON s.no = m.stream_no AND s.queue = 2
                  WHERE m.partition = u.partition AND m.stream_no = u.stream_no AND m.position = u.position LIMIT 1) x) k
          ORDER BY k.owner COLLATE "C", k.request COLLATE "C") k
      CROSS JOIN LATERAL (SELECT FROM windrow.calls c

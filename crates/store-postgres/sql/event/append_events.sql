@@ -43,8 +43,8 @@ BEGIN /* event/append_events */
             IF a_expected[i] <> v_base[s] THEN
                 SELECT count(*) = a_n[i] INTO v_is
                   FROM unnest(e_append, e_at, e_id) u(append, at, id)
-                  JOIN windrow.events e ON e.owner = s_owner[s] AND e.stream = s_name[s]
-                   AND e.version = a_expected[i] + u.at AND e.id = u.id
+                 CROSS JOIN LATERAL (SELECT FROM windrow.events k WHERE k.owner = s_owner[s] AND k.stream = s_name[s]
+                                        AND k.version = a_expected[i] + u.at AND k.id = u.id LIMIT 1) e
                  WHERE u.append = i;
                 IF NOT v_is THEN
                     RAISE EXCEPTION 'stream % is at version %, not at % as expected', s_name[s], v_base[s], a_expected[i]
@@ -61,7 +61,10 @@ BEGIN /* event/append_events */
             END IF;
         END LOOP;
         UPDATE windrow.event_streams t SET version = u.version
-          FROM unnest(s_owner, s_name, v_base) u(owner, name, version) WHERE t.owner = u.owner AND t.stream = u.name;
+          FROM (SELECT x.ctid AS place, u.version FROM unnest(s_owner, s_name, v_base) u(owner, name, version)
+                 CROSS JOIN LATERAL (SELECT k.ctid FROM windrow.event_streams k
+                                      WHERE k.owner = u.owner AND k.stream = u.name LIMIT 1) x) u
+         WHERE t.ctid = u.place;
         RETURN;
     END IF;
     INSERT INTO windrow.events (owner, stream, version, id, kind, payload, headers, at, feed_xid)

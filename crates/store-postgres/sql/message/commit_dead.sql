@@ -5,6 +5,7 @@ CREATE FUNCTION {fn}.commit_dead(
 SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_places tid[] := {fn}.places(m_partition, m_stream, m_position);
+    v_n      int;
 BEGIN /* message/commit_dead */
     IF EXISTS (SELECT 1 FROM windrow.streams WHERE no = ANY (m_stream) AND queue = 2) THEN
         RAISE EXCEPTION 'a call fails, and is no dead letter' USING ERRCODE = 'WR400';
@@ -19,5 +20,9 @@ BEGIN /* message/commit_dead */
             attempts, waiting, history, error, dead_at)
     SELECT g.dead, s.owner, s.queue, s.name, g.partition, g.stream_no, g.position, g.id, g.kind, g.payload, g.headers,
            g.sent_at, g.attempts, g.waiting, g.history, g.last_error, coalesce(p_now, clock_timestamp())
-      FROM gone g JOIN windrow.streams s ON s.no = g.stream_no;
+      FROM gone g CROSS JOIN LATERAL (SELECT * FROM windrow.streams k WHERE k.no = g.stream_no LIMIT 1) s;
+    GET DIAGNOSTICS v_n = ROW_COUNT;
+    IF v_n <> cardinality(m_stream) THEN
+        RAISE EXCEPTION 'a message that is given up on has changed' USING ERRCODE = 'WR409';
+    END IF;
 END $$;

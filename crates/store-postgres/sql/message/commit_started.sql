@@ -6,13 +6,15 @@ CREATE FUNCTION {fn}.commit_started(
 SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_places tid[] := {fn}.places(m_partition, m_stream, m_position);
+    v_n      int;
 BEGIN /* message/commit_started */
-    WITH begun AS (
-        UPDATE windrow.messages m SET attempts = m.attempts + 1, started = u.epoch
-          FROM unnest(v_places, m_epoch) u(place, epoch) WHERE m.ctid = u.place
-        RETURNING m.stream_no, m.id
-    )
+    UPDATE windrow.messages m SET attempts = m.attempts + 1, started = u.epoch
+      FROM unnest(v_places, m_epoch) u(place, epoch) WHERE m.ctid = u.place;
+    GET DIAGNOSTICS v_n = ROW_COUNT;
+    IF v_n <> cardinality(m_stream) THEN
+        RAISE EXCEPTION 'a message that begins has changed' USING ERRCODE = 'WR409';
+    END IF;
+    v_places := {fn}.places_of_calls(m_partition, m_stream, m_position);
     UPDATE windrow.calls c SET state = 1, instance = p_instance, updated_at = coalesce(p_now, clock_timestamp())
-      FROM begun b JOIN windrow.streams s ON s.no = b.stream_no AND s.queue = 2
-     WHERE c.owner = s.owner AND c.request_id = b.id AND c.state < 2;
+     WHERE c.ctid = ANY (v_places);
 END $$;

@@ -1,6 +1,7 @@
 -- Where messages lie, in the order given; WR409 unless all are there. Each is looked up by its key, whatever the planner
 -- believes of the table: it may have been empty when it was counted last, and a join would then read all of it.
--- Behind partition/fence, so nobody else moves them.
+-- Behind partition/fence, so nobody else moves them but another commit of the same instance whose end nobody has heard of:
+-- so whoever changes what lies there counts what it changed.
 CREATE FUNCTION {fn}.places(m_partition int[], m_stream bigint[], m_position bigint[])
 RETURNS tid[] LANGUAGE plpgsql SET enable_seqscan = off
 SET plan_cache_mode = force_generic_plan AS $$

@@ -41,8 +41,8 @@ BEGIN /* message/put_messages */
         INSERT INTO windrow.streams (owner, queue, name, partition, touched_at)
         SELECT u.owner, u.queue, u.name, (u.hash % v_count)::int, v_now
           FROM unnest(s_owner, s_queue, s_name, s_hash) WITH ORDINALITY u(owner, queue, name, hash, i)
-         WHERE NOT EXISTS (SELECT FROM windrow.streams s
-                            WHERE s.owner = u.owner AND s.queue = u.queue AND s.name = u.name)
+         WHERE (SELECT s.no FROM windrow.streams s
+                 WHERE s.owner = u.owner AND s.queue = u.queue AND s.name = u.name LIMIT 1) IS NULL
          ORDER BY u.i
         ON CONFLICT (owner, queue, name) DO NOTHING;
         SELECT array_agg(x.no), array_agg(x.partition), min(x.touched_at) INTO o_stream, o_partition, v_touched

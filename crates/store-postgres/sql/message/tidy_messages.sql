@@ -74,13 +74,14 @@ BEGIN /* message/tidy_messages */
     v_streams := ARRAY(
         SELECT s.no FROM windrow.streams s
          WHERE s.touched_at <= v_now - p_stream_ms * v_ms
-           AND NOT EXISTS (SELECT 1 FROM windrow.messages m WHERE m.partition = s.partition AND m.stream_no = s.no)
-         LIMIT p_limit FOR UPDATE OF s SKIP LOCKED);
-    -- Looked at again behind the locks, with a new snapshot: somebody may have sent before them.
+         ORDER BY s.touched_at LIMIT p_limit FOR UPDATE OF s SKIP LOCKED);
+    -- Looked at behind the locks, with a new snapshot: somebody may have sent before them.
     DELETE FROM windrow.streams s
      WHERE s.no = ANY (v_streams)
        AND NOT EXISTS (SELECT 1 FROM windrow.messages m WHERE m.partition = s.partition AND m.stream_no = s.no);
     GET DIAGNOSTICS streams = ROW_COUNT;
+    -- Those with messages are looked at again when it is time.
+    UPDATE windrow.streams s SET touched_at = v_now WHERE s.no = ANY (v_streams);
 
     DELETE FROM windrow.sleepers s
      WHERE NOT EXISTS (SELECT 1 FROM windrow.members m WHERE m.instance_id = s.instance AND m.tombstoned_at IS NULL);

@@ -12,8 +12,10 @@ BEGIN /* object/put_states */
     IF FOUND THEN
         RAISE EXCEPTION 'the partition of object % has no fence', v_other USING ERRCODE = 'WR400';
     END IF;
-    DELETE FROM windrow.objects o USING unnest(o_owner, o_stream, o_state) u(owner, stream, state)
-     WHERE u.state IS NULL AND o.owner = u.owner AND o.stream = u.stream;
+    DELETE FROM windrow.objects o WHERE o.ctid = ANY (ARRAY(
+        SELECT x.ctid FROM unnest(o_owner, o_stream, o_state) u(owner, stream, state)
+         CROSS JOIN LATERAL (SELECT k.ctid FROM windrow.objects k
+                              WHERE k.owner = u.owner AND k.stream = u.stream LIMIT 1) x WHERE u.state IS NULL));
     INSERT INTO windrow.objects AS o (owner, stream, state, updated_at)
     SELECT u.owner, u.stream, u.state, coalesce(p_now, clock_timestamp())
       FROM unnest(o_owner, o_stream, o_state) WITH ORDINALITY u(owner, stream, state, i)

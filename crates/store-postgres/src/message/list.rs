@@ -35,7 +35,11 @@ pub(super) async fn messages(
         (&position as _, Type::INT8),
         (&(limit + 1) as _, Type::INT8),
     ];
-    let found = store.db.rows(VERB, &"messages", sql!("message/messages"), &params).await?;
+    let sql = match scope.owner() {
+        Some(_) => sql!("message/messages_of_owner"),
+        None => sql!("message/messages"),
+    };
+    let found = store.db.rows(VERB, &"messages", sql, &params).await?;
     let messages = found.iter().map(super::message).collect::<Result<Vec<_>>>()?;
     let key = |message: &Message| {
         let at = message.at;

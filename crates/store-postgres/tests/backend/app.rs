@@ -460,6 +460,16 @@ impl Script for Sets {
         let was = sql.query("SELECT current_setting('work_mem')", &[]).await?;
         let Value::Text(was) = &was[0][0] else { panic!("{was:?}") };
         *self.0.lock().unwrap() = was.clone();
+        let held = sql
+            .query("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 77", &[])
+            .await?;
+        assert_eq!(held[0][0], Value::Int(0));
+        let user = sql.query("SELECT current_user::text", &[]).await?;
+        assert_ne!(user[0][0], Value::from("pg_monitor"));
+        sql.query("SELECT pg_advisory_lock(77)", &[]).await?;
+        sql.query("CREATE TEMP TABLE pad (id INT)", &[]).await?;
+        sql.query("SELECT set_config('role', 'pg_monitor', false)", &[]).await?;
+        sql.query("SELECT set_config('role', 'none', true)", &[]).await?;
         sql.query("SELECT set_config('work_mem', '77MB', false)", &[]).await?;
         if self.2 { Ok(self.1) } else { Err("it fails".into()) }
     }

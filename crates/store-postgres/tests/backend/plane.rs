@@ -25,22 +25,22 @@ use crate::kit::{Session, fresh, store, until};
 const ALL: &Scope = &Scope::All;
 const PARTITIONS: u16 = 16;
 /// Tables that grow with messages, events and calls.
-const LARGE: [&str; 7] =
+pub(crate) const LARGE: [&str; 7] =
     ["messages", "message_ids", "streams", "objects", "events", "event_streams", "calls"];
 /// Enough that a scan costs more than a look by key.
 const STREAMS: usize = 2_000;
 const ROUNDS: usize = 10;
 const BATCH: usize = 200;
 
-fn owner() -> Owner {
+pub(crate) fn owner() -> Owner {
     Owner::new("plane").unwrap()
 }
 
-fn stream(name: &str) -> Stream {
+pub(crate) fn stream(name: &str) -> Stream {
     Stream::new(name).unwrap()
 }
 
-fn message(queue: Queue, name: &str, id: String) -> NewMessage {
+pub(crate) fn message(queue: Queue, name: &str, id: String) -> NewMessage {
     NewMessage {
         queue,
         owner: owner(),
@@ -55,13 +55,13 @@ fn message(queue: Queue, name: &str, id: String) -> NewMessage {
     }
 }
 
-fn append(name: &str, id: String) -> Append {
+pub(crate) fn append(name: &str, id: String) -> Append {
     let (kind, payload) = ("money.deposited".to_owned(), Bytes::from_static(b"{}"));
     let event = NewEvent { id, kind, payload, headers: BTreeMap::new() };
     Append { owner: owner(), stream: stream(name), expected: Expected::Any, events: vec![event] }
 }
 
-fn call(object: &str, request: &str) -> NewCall {
+pub(crate) fn call(object: &str, request: &str) -> NewCall {
     NewCall {
         key: CallKey { owner: owner(), request_id: RequestId::new(request).unwrap() },
         object_type: "wallet".to_owned(),
@@ -77,13 +77,13 @@ fn call(object: &str, request: &str) -> NewCall {
 }
 
 /// Somebody who owns every partition.
-struct Runner {
+pub(crate) struct Runner {
     instance: InstanceId,
     fences: Vec<Fence>,
 }
 
 impl Runner {
-    async fn join(store: &PostgresStore) -> Self {
+    pub(crate) async fn join(store: &PostgresStore) -> Self {
         let (service, object_types) = ("tests".to_owned(), vec!["wallet".to_owned()]);
         let setup = Setup { service, partitions: PARTITIONS, object_types, lifecycle: true };
         store.set_up(setup).await.unwrap();
@@ -107,7 +107,7 @@ impl Runner {
         }
     }
 
-    fn effects(&self) -> Commit {
+    pub(crate) fn effects(&self) -> Commit {
         Commit { fences: self.fences.clone(), ..Commit::new(self.instance) }
     }
 
@@ -185,6 +185,7 @@ async fn work(store: &PostgresStore, runner: &Runner, prefix: &str) {
     assert!(store.states(&[key]).await.unwrap()[0].is_some());
     let query = MessagesQuery { limit: 5, ..MessagesQuery::default() };
     store.messages(ALL, query.clone()).await.unwrap();
+    store.messages(&Scope::Owner(owner()), query.clone()).await.unwrap();
     assert!(!store.dead_letters(ALL, query).await.unwrap().rows.is_empty());
     assert_eq!(store.replay_dead(ALL, &[letter]).await.unwrap().len(), 1);
     assert_eq!(store.discard_dead(ALL, &[letter]).await.unwrap(), 0);
