@@ -352,6 +352,8 @@ pub(crate) const KEYS: &[Key] = &[
         "how long streams without messages are remembered"),
     key!("messages.retention_event_secs", false, optional_secs 1..=AGE_SECS_MAX, messages.upkeep.event_ms,
         "how long events are kept that their stream's snapshot stands for"),
+    key!("messages.processing_after_ms", false, whole 1..=DAY_MS, messages.processing_after_ms,
+        "how long a call runs before it is shown as processing, with who runs it"),
     key!("messages.upkeep_ms", false, whole 1000..=DAY_MS, messages.upkeep_ms,
         "how often what is past its time is removed"),
 ];
