@@ -106,7 +106,9 @@ impl Db {
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let wait = Some(Duration::from_millis(options.acquire_ms_max));
         let bounded = [options.lock_ms_max, options.statement_ms_max, options.idle_ms_max];
-        let session = bounds("SET", bounded);
+        // Statements that are their own transaction have no BEGIN that would say so.
+        let isolation = "SET default_transaction_isolation = 'read committed'";
+        let session = format!("{}; {isolation}", bounds("SET", bounded));
         let pool = Pool::builder(Manager::from_config(config.clone(), NoTls, recycling))
             .post_create(set_once(options.transaction_pooler, &session))
             .max_size(options.pool_max)
@@ -250,6 +252,31 @@ impl Db {
         self.call_within(&self.begin_early, verb, subject, calls, &flush).await
     }
 
+    /// The same for one statement that is its own transaction, and says itself that its commit does not
+    /// wait for the disk. Not behind a pooler.
+    pub(crate) async fn lone_early(
+        &self,
+        verb: &'static str,
+        subject: &(dyn Display + Sync),
+        sql: Sql,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>> {
+        let client = Inside::of(self.client(verb, subject).await?);
+        let (call, flush) = (Call { sql, params }, Call { sql: sql!("record/flush"), params: &[] });
+        let work = async {
+            let ready = self.ready(&client, &call).await?;
+            let flushing = self.ready(&client, &flush).await?;
+            let both = join(run(&client, (&call, &ready)), run(&client, (&flush, &flushing)));
+            let (answer, flushed) = both.await;
+            Ok((answer?, flushed.map(drop)))
+        };
+        let ended = self.in_time(verb, subject, work).await?;
+        client.leave();
+        let (answer, flushed) = ended.map_err(|cause| from_driver(verb, subject, cause))?;
+        flushed.map_err(|cause| unknown(verb, subject, cause))?;
+        Ok(answer)
+    }
+
     /// Runs reads that see the same moment.
     pub(crate) async fn snapshot(
         &self,
@@ -278,9 +305,7 @@ impl Db {
         // Answered, well or badly: its transaction has ended.
         client.leave();
         let (answers, afterwards) = answers.map_err(|cause| from_driver(verb, subject, cause))?;
-        // It is committed, and nobody knows whether it is on disk: not an error by which nothing happened.
-        let unknown = |cause| Error::new(Kind::Unavailable, verb, subject).because(cause);
-        afterwards.map_err(unknown)?;
+        afterwards.map_err(|cause| unknown(verb, subject, cause))?;
         Ok(answers)
     }
 
@@ -387,6 +412,15 @@ impl Db {
         let types: Vec<_> = call.params.iter().map(|param| param.1.clone()).collect();
         client.prepare_typed_cached(&text, &types).await.map(Ready::Prepared)
     }
+}
+
+/// It is committed, and nobody knows whether it is on disk: no error by which nothing happened.
+fn unknown(
+    verb: &'static str,
+    subject: &(dyn Display + Sync),
+    cause: tokio_postgres::Error,
+) -> Error {
+    Error::new(Kind::Unavailable, verb, subject).because(cause)
 }
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";

@@ -4,7 +4,7 @@
 -- Positions rise along a stream and have gaps.
 -- s_: streams, with how many messages each gets, the hash that a new one's partition follows from, and their numbers:
 -- null, or all of them, by a caller who has seen them before; WR424 when one is not there any more. m_: messages; stream:
--- which of them, from 1; back: how many of the same stream come behind. d_: ids that count once; m: which message.
+-- which of them, from 1; back: how many of the same stream come behind. headers, not_before, waiting: null when no message has one. d_: ids that count once; m: which message.
 -- The answer has the end of every stream, and repeats.
 CREATE FUNCTION {fn}.put_messages(
     p_now timestamptz, s_owner text[], s_queue smallint[], s_name text[], s_n int[], s_hash bigint[], s_no bigint[],

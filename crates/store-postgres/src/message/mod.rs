@@ -20,7 +20,7 @@ use windrow_store::message::{
     MessageRef, Messages, MessagesQuery, NewMessage, Read, Sent, Tidied, Upkeep, Work, check_send,
 };
 
-use crate::db::{Call, sql};
+use crate::db::sql;
 use crate::error::is_mistaken;
 use crate::partition::number;
 use crate::sweep::SECS_MAX;
@@ -43,9 +43,15 @@ impl Messages for PostgresStore {
         loop {
             let params = puts.params(&now);
             // Many senders meet in a stream: its lock must not wait for the disk.
-            let calls = [Call { sql: sql!("message/send"), params: &params }];
-            match self.db.call_early(VERB, &"messages", &calls).await {
-                Ok(answers) => return Ok(puts.sent(&answers[0], &self.known)),
+            let answer = match self.db.options.transaction_pooler {
+                true => self.db.rows(VERB, &"messages", sql!("message/send"), &params).await,
+                false => {
+                    let sql = sql!("message/send_early");
+                    self.db.lone_early(VERB, &"messages", sql, &params).await
+                }
+            };
+            match answer {
+                Ok(answer) => return Ok(puts.sent(&answer, &self.known)),
                 Err(error) if is_mistaken(&error) && puts.mistook(&self.known) => {}
                 Err(error) => return Err(error),
             }

@@ -29,9 +29,10 @@ pub(crate) struct Puts<'a> {
     ids: Vec<&'a str>,
     kinds: Vec<&'a str>,
     payloads: Vec<&'a [u8]>,
-    headers: Vec<Option<String>>,
-    not_befores: Vec<Option<Timestamp>>,
-    waitings: Vec<Option<String>>,
+    /// What hardly any message has is not there at all when none has it.
+    headers: Option<Vec<Option<String>>>,
+    not_befores: Option<Vec<Option<Timestamp>>>,
+    waitings: Option<Vec<Option<String>>>,
     once: Vec<i32>,
     once_owners: Vec<&'a str>,
     once_queues: Vec<i16>,
@@ -99,10 +100,10 @@ impl<'a> Puts<'a> {
             self.ids.push(&message.id);
             self.kinds.push(&message.kind);
             self.payloads.push(&message.payload);
-            self.headers.push(json(&message.headers));
-            self.not_befores.push(message.not_before);
-            self.waitings.push(consumers(&message.consumers));
         }
+        self.headers = if_any(kept, |one| json(&one.headers));
+        self.not_befores = if_any(kept, |one| one.not_before);
+        self.waitings = if_any(kept, |one| consumers(&one.consumers));
     }
 
     /// The streams, sorted by bytes.
@@ -196,6 +197,15 @@ impl Places {
     fn at(&self, index: usize) -> MessageRef {
         super::place(self.partitions[index], self.streams[index], self.positions[index])
     }
+}
+
+/// One of each message, or nothing when none has it.
+fn if_any<T>(
+    kept: &[&NewMessage],
+    of: impl Fn(&NewMessage) -> Option<T>,
+) -> Option<Vec<Option<T>>> {
+    let all: Vec<Option<T>> = kept.iter().map(|one| of(one)).collect();
+    all.iter().any(Option::is_some).then_some(all)
 }
 
 /// Names as a JSON array; none when there are none.
