@@ -36,10 +36,12 @@ const PLAIN_DELETE: &str = "DELETE FROM plain_messages m
 /// Messages a second through send and commit, against rows a second through insert and delete.
 pub(crate) async fn relay(bed: &PostgresBed, size: Size) -> Result<Figure> {
     let owned = Owned::take(bed.plane()).await?;
+    // Once, like the other table: both grow old with the rounds, and no row comes twice.
+    client(bed.url()).await?.batch_execute(PLAIN_TABLE).await?;
     let (mut these, mut those) = (Vec::new(), Vec::new());
-    for _ in 0..size.rounds {
+    for round in 0..size.rounds as u64 {
         these.push(owned.relay(size.relayed).await?);
-        those.push(plain(bed, size.relayed).await?);
+        those.push(plain(bed, round * size.relayed, size.relayed).await?);
     }
     let query = MessagesQuery { limit: 1, ..MessagesQuery::default() };
     let left = owned.store.messages(&Scope::All, query).await?;
@@ -135,10 +137,10 @@ impl Owned {
     }
 }
 
-/// The first message of the next batch, as long as there is one.
-fn claim(next: &AtomicU64, messages: u64) -> Option<u64> {
+/// The first message of the next batch, as long as there is one before the end.
+fn claim(next: &AtomicU64, end: u64) -> Option<u64> {
     let first = next.fetch_add(BATCH, Ordering::Relaxed);
-    (first < messages).then_some(first)
+    (first < end).then_some(first)
 }
 
 /// How many a second all of them make together.
@@ -156,9 +158,8 @@ where
     Ok(messages as f64 / started.elapsed().as_secs_f64())
 }
 
-async fn plain(bed: &PostgresBed, messages: u64) -> Result<f64> {
-    client(bed.url()).await?.batch_execute(PLAIN_TABLE).await?;
-    let next = Arc::new(AtomicU64::new(0));
+async fn plain(bed: &PostgresBed, first: u64, messages: u64) -> Result<f64> {
+    let next = Arc::new(AtomicU64::new(first));
     let mut clients = Vec::new();
     for _ in 0..CONNECTIONS {
         clients.push(client(bed.url()).await?);
@@ -167,17 +168,17 @@ async fn plain(bed: &PostgresBed, messages: u64) -> Result<f64> {
         messages,
         clients.into_iter().map(|client| {
             let next = Arc::clone(&next);
-            async move { write_plainly(&client, &next, messages).await }
+            async move { write_plainly(&client, &next, first + messages).await }
         }),
     )
     .await
 }
 
-async fn write_plainly(client: &Client, next: &AtomicU64, messages: u64) -> Result<()> {
+async fn write_plainly(client: &Client, next: &AtomicU64, end: u64) -> Result<()> {
     let (insert, delete) =
         (client.prepare(PLAIN_INSERT).await?, client.prepare(PLAIN_DELETE).await?);
     let payload = vec![b'x'; PAYLOAD_BYTES];
-    while let Some(first) = claim(next, messages) {
+    while let Some(first) = claim(next, end) {
         let numbers: Vec<u64> = (first..first + BATCH).collect();
         let streams: Vec<i64> =
             numbers.iter().map(|n| (stream_of(*n) % STREAMS).cast_signed()).collect();
