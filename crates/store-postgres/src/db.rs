@@ -201,15 +201,9 @@ impl Db {
         sql: Sql,
         params: &[Param<'_>],
     ) -> Result<Vec<Row>> {
-        let client = Inside::of(self.client(verb, subject).await?);
-        let call = Call { sql, params };
-        let work = async {
-            let ready = self.ready(&client, &call).await?;
-            run(&client, (&call, &ready)).await
-        };
-        let answer = self.in_time(verb, subject, work).await?;
-        client.leave();
-        answer.map_err(|cause| from_driver(verb, subject, cause))
+        let alone = [Call { sql, params }];
+        let mut answers = self.call_within(None, verb, subject, &alone, &[]).await?;
+        Ok(answers.pop().unwrap_or_default())
     }
 
     /// Whether a sweep has something to do, asked in one statement that locks nothing: most sweeps
@@ -232,7 +226,7 @@ impl Db {
         subject: &(dyn Display + Sync),
         calls: &[Call<'_>],
     ) -> Result<Vec<Vec<Row>>> {
-        self.call_within(&self.begin, verb, subject, calls, &[]).await
+        self.call_within(Some(&self.begin), verb, subject, calls, &[]).await
     }
 
     /// Runs statements in one transaction whose locks end before its write to disk does: the commit
@@ -248,8 +242,7 @@ impl Db {
         if self.options.transaction_pooler {
             return self.call(verb, subject, calls).await;
         }
-        let flush = [Call { sql: sql!("record/flush"), params: &[] }];
-        self.call_within(&self.begin_early, verb, subject, calls, &flush).await
+        self.call_within(Some(&self.begin_early), verb, subject, calls, &[FLUSH]).await
     }
 
     /// The same for one statement that is its own transaction, and says itself that its commit does not
@@ -261,20 +254,9 @@ impl Db {
         sql: Sql,
         params: &[Param<'_>],
     ) -> Result<Vec<Row>> {
-        let client = Inside::of(self.client(verb, subject).await?);
-        let (call, flush) = (Call { sql, params }, Call { sql: sql!("record/flush"), params: &[] });
-        let work = async {
-            let ready = self.ready(&client, &call).await?;
-            let flushing = self.ready(&client, &flush).await?;
-            let both = join(run(&client, (&call, &ready)), run(&client, (&flush, &flushing)));
-            let (answer, flushed) = both.await;
-            Ok((answer?, flushed.map(drop)))
-        };
-        let ended = self.in_time(verb, subject, work).await?;
-        client.leave();
-        let (answer, flushed) = ended.map_err(|cause| from_driver(verb, subject, cause))?;
-        flushed.map_err(|cause| unknown(verb, subject, cause))?;
-        Ok(answer)
+        let alone = [Call { sql, params }];
+        let mut answers = self.call_within(None, verb, subject, &alone, &[FLUSH]).await?;
+        Ok(answers.pop().unwrap_or_default())
     }
 
     /// Runs reads that see the same moment.
@@ -287,12 +269,13 @@ impl Db {
         // An audit reads everything; the wait here is its bound.
         let begin =
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0";
-        self.call_within(begin, verb, subject, calls, &[]).await
+        self.call_within(Some(begin), verb, subject, calls, &[]).await
     }
 
+    /// Without a beginning, the statement is its own transaction.
     async fn call_within(
         &self,
-        begin: &str,
+        begin: Option<&str>,
         verb: &'static str,
         subject: &(dyn Display + Sync),
         calls: &[Call<'_>],
@@ -300,7 +283,11 @@ impl Db {
     ) -> Result<Vec<Vec<Row>>> {
         let client = Inside::of(self.client(verb, subject).await?);
         let answers = self
-            .in_time(verb, subject, self.pipeline(&client, (begin, COMMIT), calls, after))
+            .in_time(
+                verb,
+                subject,
+                self.pipeline(&client, begin.map(|begin| (begin, COMMIT)), calls, after),
+            )
             .await?;
         // Answered, well or badly: its transaction has ended.
         client.leave();
@@ -332,7 +319,7 @@ impl Db {
         client: Inside,
         calls: &[Call<'_>],
     ) -> Result<Vec<Vec<Row>>> {
-        let answers = self.pipeline(&client, (&self.bounds, &self.end), calls, &[]);
+        let answers = self.pipeline(&client, Some((&self.bounds, &self.end)), calls, &[]);
         match self.in_time(verb, subject, answers).await? {
             Ok((answers, _)) => {
                 client.leave();
@@ -379,7 +366,7 @@ impl Db {
     async fn pipeline(
         &self,
         client: &Object,
-        (begin, end): (&str, &str),
+        frame: Option<(&str, &str)>,
         calls: &[Call<'_>],
         after: &[Call<'_>],
     ) -> Result<(Vec<Vec<Row>>, Afterwards), tokio_postgres::Error> {
@@ -389,9 +376,13 @@ impl Db {
         }
         let (inside, outside) = ready.split_at(calls.len());
         let run = |calls, ready| join_all(std::iter::zip(calls, ready).map(|it| run(client, it)));
-        let ended = join(client.batch_execute(end), run(after, outside));
+        let say = async |text: Option<&str>| match text {
+            Some(text) => client.batch_execute(text).await,
+            None => Ok(()),
+        };
+        let ended = join(say(frame.map(|(_, end)| end)), run(after, outside));
         let (begun, (answers, (committed, afterwards))) =
-            join(client.batch_execute(begin), join(run(calls, inside), ended)).await;
+            join(say(frame.map(|(begin, _)| begin)), join(run(calls, inside), ended)).await;
         begun?;
         let answers = answers.into_iter().collect::<Result<Vec<_>, _>>()?;
         committed?;
@@ -422,6 +413,9 @@ fn unknown(
 ) -> Error {
     Error::new(Kind::Unavailable, verb, subject).because(cause)
 }
+
+/// Waits for the disk, behind a commit that did not.
+const FLUSH: Call<'static> = Call { sql: sql!("record/flush"), params: &[] };
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 const COMMIT: &str = "COMMIT";

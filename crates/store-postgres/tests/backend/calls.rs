@@ -7,7 +7,7 @@ use windrow_store::{Calls, Scope};
 use windrow_store_postgres::PostgresStore;
 use windrow_testkit::postgres::Database;
 
-use crate::kit::{Session, fresh, store, until};
+use crate::kit::{Session, fresh, sessions_ended, store};
 
 /// Most rows that a page of ten may read.
 const READ_MAX: i64 = 60;
@@ -43,12 +43,7 @@ struct Watched {
 impl Watched {
     /// Whole scans, and rows read by an index, of calls and their archive.
     async fn seen(&self) -> (i64, i64) {
-        let sessions = "SELECT FROM pg_stat_activity
-                        WHERE datname = current_database() AND application_name = 'windrow'";
-        until("the store's sessions ended", async || {
-            self.session.query(sessions, &[]).await.unwrap().is_empty()
-        })
-        .await;
+        sessions_ended(&self.session).await;
         let counts =
             "SELECT sum(seq_scan)::bigint, sum(idx_tup_fetch)::bigint FROM pg_stat_user_tables
                       WHERE schemaname = 'windrow' AND relname IN ('calls', 'calls_archive')";

@@ -183,3 +183,13 @@ pub(crate) async fn assert_finished(store: &PostgresStore, batch: BatchId, lines
     assert_eq!(results, lines, "result rows");
     assert_eq!(store.batch(&Scope::All, batch).await.unwrap().counts.finished(), lines);
 }
+
+/// Sessions tell what they saw when they end, at the latest: so wait until the store's have.
+pub(crate) async fn sessions_ended(session: &Session) {
+    let sessions = "SELECT FROM pg_stat_activity
+                     WHERE datname = current_database() AND application_name = 'windrow'";
+    until("the store's sessions ended", async || {
+        session.query(sessions, &[]).await.unwrap().is_empty()
+    })
+    .await;
+}

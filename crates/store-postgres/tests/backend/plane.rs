@@ -20,7 +20,7 @@ use windrow_store::{Calls, Events, Members, Messages, Objects, Partitions, Scope
 use windrow_store_postgres::PostgresStore;
 use windrow_testkit::postgres::Database;
 
-use crate::kit::{Session, fresh, store, until};
+use crate::kit::{Session, fresh, sessions_ended, store};
 
 const ALL: &Scope = &Scope::All;
 const PARTITIONS: u16 = 16;
@@ -248,12 +248,7 @@ impl Watched {
     }
 
     async fn seen(&self) -> BTreeMap<String, i64> {
-        let sessions = "SELECT FROM pg_stat_activity
-                        WHERE datname = current_database() AND application_name = 'windrow'";
-        until("the store's sessions ended", async || {
-            self.session.query(sessions, &[]).await.unwrap().is_empty()
-        })
-        .await;
+        sessions_ended(&self.session).await;
         let counts =
             "SELECT relname::text, seq_scan FROM pg_stat_user_tables WHERE schemaname = 'windrow'";
         let rows = self.session.query(counts, &[]).await.unwrap();

@@ -10,7 +10,7 @@ use windrow_store::object::{ObjectKey, PutState};
 use windrow_store::{Calls, Events, Messages};
 use windrow_store_postgres::{Options, PostgresStore};
 
-use crate::kit::{Session, fresh, until};
+use crate::kit::{Session, fresh, sessions_ended};
 use crate::plane::{LARGE, Runner, append, call, message, owner, stream};
 
 /// Rows of each table when it is full.
@@ -126,12 +126,7 @@ async fn what_was_planned_on_empty_tables_finds_rows_by_key_in_full_ones() {
         .unwrap();
     work(&store, &runner, "full").await;
     drop(store);
-    let sessions = "SELECT FROM pg_stat_activity
-                     WHERE datname = current_database() AND application_name = 'windrow'";
-    until("the store's sessions ended", async || {
-        session.query(sessions, &[]).await.unwrap().is_empty()
-    })
-    .await;
+    sessions_ended(&session).await;
     let seen = session.query(read, &[]).await.unwrap();
     let seen: Vec<(String, String, i64)> =
         seen.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();

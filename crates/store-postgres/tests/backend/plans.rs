@@ -11,7 +11,7 @@ use windrow_store::{Claim, Finalise, Inspect, Record, Scope, Sweep};
 use windrow_store_postgres::PostgresStore;
 use windrow_testkit::postgres::Database;
 
-use crate::kit::{LEASE_MS, Session, again, batch, file, fresh, store, turn, until};
+use crate::kit::{LEASE_MS, Session, again, batch, file, fresh, sessions_ended, store, turn};
 
 const LINES: u64 = 50_000;
 /// Enough of them that a scan costs more than a look by key; the planner scans what fits few pages.
@@ -66,14 +66,8 @@ impl Watched {
         self.session.batch_execute("ANALYZE").await.unwrap();
     }
 
-    /// Sessions tell what they saw when they end, at the latest: so wait until the store's have.
     async fn seen(&self) -> BTreeMap<String, Seen> {
-        let sessions = "SELECT FROM pg_stat_activity
-                        WHERE datname = current_database() AND application_name = 'windrow'";
-        until("the store's sessions ended", async || {
-            self.session.query(sessions, &[]).await.unwrap().is_empty()
-        })
-        .await;
+        sessions_ended(&self.session).await;
         let counts = "SELECT relname::text, seq_scan, coalesce(idx_tup_fetch, 0) AS fetched
                       FROM pg_stat_user_tables WHERE schemaname = 'windrow'";
         let rows = self.session.query(counts, &[]).await.unwrap();
