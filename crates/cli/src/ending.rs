@@ -90,24 +90,34 @@ Exit codes:
 mod tests {
     use super::*;
 
+    const ALL: [Ending; 11] = [
+        Ending::Good,
+        Ending::Failed,
+        Ending::Usage,
+        Ending::Invalid,
+        Ending::Contradiction,
+        Ending::SomeFailed,
+        Ending::Unreachable,
+        Ending::Changed,
+        Ending::Outputs,
+        Ending::Config,
+        Ending::Stopped,
+    ];
+
     #[test]
     fn every_code_is_in_the_help() {
-        let all = [
-            Ending::Good,
-            Ending::Failed,
-            Ending::Usage,
-            Ending::Invalid,
-            Ending::Contradiction,
-            Ending::SomeFailed,
-            Ending::Unreachable,
-            Ending::Changed,
-            Ending::Outputs,
-            Ending::Config,
-            Ending::Stopped,
-        ];
-        for (ending, line) in all.into_iter().zip(EXIT_CODES.lines().skip(1)) {
+        for (ending, line) in ALL.into_iter().zip(EXIT_CODES.lines().skip(1)) {
             assert!(line.trim_start().starts_with(&format!("{}  ", ending.code())), "{line}");
         }
-        assert_eq!(EXIT_CODES.lines().count(), all.len() + 1);
+        assert_eq!(EXIT_CODES.lines().count(), ALL.len() + 1);
+    }
+
+    #[test]
+    fn scripts_read_these_codes_and_words() {
+        let told = ALL.map(|ending| format!("{} {}", ending.code(), ending.as_str()));
+        let frozen = "0 good, 1 failed, 2 usage, 3 invalid_file, 4 contradiction, 5 some_failed, \
+                      6 upstream_unreachable, 7 file_changed, 8 outputs_not_written, \
+                      9 configuration, 10 stopped";
+        assert_eq!(told.join(", "), frozen);
     }
 }

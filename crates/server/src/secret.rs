@@ -109,6 +109,14 @@ mod tests {
         assert_eq!(one.hint().chars().count(), 1 + HINT_CHARS);
     }
 
+    /// Keys that were handed out are known by it.
+    #[test]
+    fn the_hash_of_a_key_is_that_of_its_whole_text() {
+        let hash = Secret::given("wr_1_abc").unwrap().hash();
+        let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hash, "3a194fe352888292c3d1b21c8a4ab9d7cf836ed0a88e764eb467ffa7e2278932");
+    }
+
     #[test]
     fn what_cannot_be_a_key_is_none() {
         for text in ["", "a b", "ü", "a\n", &"x".repeat(BYTES_MAX + 1)] {

@@ -2,27 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::{env, fs};
 
 use serde_json::Value;
-
-/// Set to write the file instead of comparing it.
-const UPDATE: &str = "WINDROW_UPDATE_SNAPSHOTS";
+use windrow_testkit::kept;
 
 #[test]
 fn the_description_is_as_it_is_kept() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
-    let made = windrow_server::openapi();
-    if env::var_os(UPDATE).is_some() {
-        fs::write(&path, &made).unwrap();
-    }
-    let kept = fs::read_to_string(&path).unwrap_or_default();
-    let differs = made.lines().zip(kept.lines()).position(|(made, kept)| made != kept);
-    assert!(
-        made == kept,
-        "docs/openapi.json differs from line {:?} on; {UPDATE}=1 writes it anew",
-        differs.map(|line| line + 1),
-    );
+    kept::assert_kept(path, &windrow_server::openapi());
 }
 
 #[test]

@@ -14,6 +14,7 @@
 
 pub mod broker;
 mod failure;
+pub mod kept;
 pub mod pgbouncer;
 pub mod postgres;
 pub mod process;

@@ -258,5 +258,8 @@ mod tests {
         assert_eq!([screen.done(&view()), details(&view())].concat().join(" · "), said);
         let object: serde_json::Value = serde_json::from_str(&screen.object(&view())).unwrap();
         assert_eq!((&object["done"], &object["left_secs"]), (&json!(1200), &json!(6)));
+        let names: Vec<&str> = object.as_object().unwrap().keys().map(String::as_str).collect();
+        let frozen = "done event failed in_flight in_flight_max left_secs note per_sec reasons retries total";
+        assert_eq!(names.join(" "), frozen);
     }
 }

@@ -31,6 +31,10 @@ pub(crate) struct Found {
 
 impl Identity {
     /// The id of the command's run number `n`.
+    ///
+    /// A stored contract, as the id of a job under an `Idempotency-Key` is (`rest/create.rs` of the
+    /// server). The two hash differently and stay two: with another hash, context or order of parts the
+    /// same command no longer finds its batch, and everything is sent again.
     pub(crate) fn id(&self, n: u32) -> BatchId {
         let mut hasher = blake3::Hasher::new_derive_key("windrow 2026 run");
         for part in [self.owner.as_str(), &self.source, self.to.as_str()] {
@@ -79,5 +83,16 @@ mod tests {
             identity("a", "b", "http://h").id(1),
         ];
         assert!(others.iter().all(|other| *other != base));
+    }
+
+    #[test]
+    fn the_id_of_a_command_stays_what_it_is() {
+        let identity = Identity {
+            owner: Owner::new("ada").unwrap(),
+            source: "/data/requests.jsonl".to_owned(),
+            to: "http://127.0.0.1:8000/v1".parse().unwrap(),
+        };
+        assert_eq!(identity.id(0).to_string(), "b0682785-6f0b-88a7-ae2f-d38e82f37be7");
+        assert_eq!(identity.id(1).to_string(), "d05c8d1b-fee9-89e3-ba72-08df06355743");
     }
 }

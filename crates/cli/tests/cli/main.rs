@@ -6,6 +6,7 @@
 mod batches;
 mod config;
 mod demo;
+mod frozen;
 mod grants;
 mod kit;
 mod messages;

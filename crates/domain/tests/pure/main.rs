@@ -5,6 +5,7 @@
 mod attempt;
 mod batch;
 mod control;
+mod frozen;
 mod ids;
 mod key;
 mod lane;

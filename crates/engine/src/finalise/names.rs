@@ -42,7 +42,29 @@ pub(super) fn token_of(name: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+    use windrow_domain::{Counts, Ending, InstanceId};
+
     use super::*;
+
+    /// The sweep finds by these names what nobody needs any more.
+    #[test]
+    fn outputs_are_named_so() {
+        let batch = "01890a5d-ac96-774b-bcce-b302099a8057".parse().unwrap();
+        let held = Finalisation {
+            batch,
+            instance: InstanceId::new(),
+            token: 17,
+            generation: 2,
+            ending: Ending::Completed,
+            counts: Counts::default(),
+            expires_at: Timestamp::UNIX_EPOCH,
+        };
+        let names = Names::of(&held);
+        let folder = "batches/01890a5d-ac96-774b-bcce-b302099a8057";
+        assert_eq!(names.output, format!("{folder}/17-output.jsonl"));
+        assert_eq!(names.errors, format!("{folder}/17-errors.jsonl"));
+    }
 
     #[test]
     fn names_are_read_back_and_others_are_nobodys() {

@@ -158,3 +158,38 @@ impl Context {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn context(id: &str, consumer: Option<&str>) -> Context {
+        let context = Context {
+            owner: Owner::new("ada").unwrap(),
+            stream: Stream::new("wallet/7").unwrap(),
+            queue: Queue::Inbox,
+            id: id.to_owned(),
+            kind: "order.placed".to_owned(),
+            headers: Headers::new(),
+            attempt: 1,
+            sent_at: Timestamp::UNIX_EPOCH,
+            state: None,
+            consumer: None,
+            made: AtomicU32::new(0),
+        };
+        context.by(consumer)
+    }
+
+    /// A try after an upgrade must make the same ids as the one before it, or its effects are done
+    /// twice.
+    #[test]
+    fn what_a_handler_makes_has_these_ids() {
+        let one = context("m-1", None);
+        assert_eq!([one.next_id(), one.next_id()], ["inbox:m-1:0", "inbox:m-1:1"]);
+        assert_eq!(context("m-1", Some("mail")).next_id(), "inbox:m-1@a5d56811b40efd34:0");
+        assert_eq!(
+            context(&"x".repeat(MESSAGE_ID_BYTES_MAX), None).next_id(),
+            "inbox:0ba2d9bc4e8594e6a10eec611c7598a3ba306c1471215fd12757b433ab123ade:0"
+        );
+    }
+}

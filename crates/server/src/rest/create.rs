@@ -296,6 +296,10 @@ impl Terms {
 }
 
 /// The id of the job that an owner's key stands for, so that a repeat finds it before it is read.
+///
+/// A stored contract, as the id of a command's run is (`run/identity.rs` of the program). The two hash
+/// differently and stay two: with another hash, context or order of parts a repeated `Idempotency-Key`
+/// makes a second job, and everything is sent again.
 fn id(owner: &Owner, key: &str) -> BatchId {
     let mut hasher = Sha256::new_with_prefix("windrow 2026 job");
     for part in [owner.as_str(), key] {
@@ -369,4 +373,16 @@ async fn count(app: &App, bytes: impl Stream<Item = io::Result<Bytes>> + Send) -
 fn add(app: &App, sum: u64, piece: &Bytes) -> Result<u64> {
     let sum = sum.saturating_add(piece.len() as u64);
     if sum > app.options.upload_bytes_max { Err(reused()) } else { Ok(sum) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_of_a_job_under_a_key_stays_what_it_is() {
+        let owner = Owner::new("ada").unwrap();
+        assert_eq!(id(&owner, "order-7").to_string(), "eac04994-19e1-83fb-af2d-0d230df09029");
+        assert_ne!(id(&owner, "order-8"), id(&owner, "order-7"));
+    }
 }

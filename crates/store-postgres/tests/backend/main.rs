@@ -5,6 +5,7 @@
 mod app;
 mod calls;
 mod faults;
+mod frozen;
 mod kit;
 mod network;
 mod overlap;

@@ -5,6 +5,7 @@
 mod audit;
 mod cursor;
 mod error;
+mod frozen;
 mod ingest;
 mod record;
 mod summary;
