@@ -8,8 +8,8 @@
 #![warn(missing_docs)]
 
 pub mod client;
-pub mod raw;
 pub mod server;
 pub mod upstream;
 
 pub use server::Server;
+pub use windrow_fault::raw;

@@ -18,6 +18,7 @@ pub mod ground;
 pub mod input;
 pub mod instance;
 pub mod program;
+pub mod raw;
 pub mod wait;
 
 pub use ground::{Backend, Ground};

@@ -1,6 +1,6 @@
 //! A scripted upstream: an HTTP server that answers, throttles, hangs, lies and dies on command.
 //!
-//! Holds throughout: it speaks HTTP/1.1 and HTTP/2 (prior knowledge) on one port of 127.0.0.1; a
+//! Holds throughout: it speaks HTTP/1.1 and HTTP/2 (prior knowledge) on one port of this machine; a
 //! script set takes effect with the next request; everything it saw is counted before it answers;
 //! its connections end with it.
 //! Absent on purpose: TLS, which a test of a certificate would need and no test here has.
@@ -49,7 +49,7 @@ pub struct Counts {
     pub connections: u64,
 }
 
-/// An HTTP server on a free port of 127.0.0.1.
+/// An HTTP server, usually on a free port of 127.0.0.1.
 #[derive(Debug)]
 pub struct Upstream {
     address: SocketAddr,
@@ -75,7 +75,12 @@ struct Shared {
 impl Upstream {
     /// Listens, and does what the script says.
     pub async fn start(script: Script) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        Self::start_at((Ipv4Addr::LOCALHOST, 0).into(), script).await
+    }
+
+    /// The same at an address that something stored names.
+    pub async fn start_at(address: SocketAddr, script: Script) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
             script: RwLock::new(script),

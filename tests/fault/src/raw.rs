@@ -1,13 +1,14 @@
 //! Requests over a plain socket: exactly these bytes, right or wrong, and what is answered.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::server::WITHIN;
-
+/// Longest any answer may take, on a machine that is busy.
+const WITHIN: Duration = Duration::from_secs(60);
 /// Between the parts of a form.
 pub const BOUNDARY: &str = "----between";
 
