@@ -153,7 +153,11 @@ async fn results(store: &dyn Store, batch: BatchId) -> Vec<FinishedLine> {
     }
 }
 
-fn custom_ids(path: &Path) -> Vec<String> {
+/// The ids of an output's lines, in its order.
+///
+/// # Panics
+/// When it is no output.
+pub fn custom_ids(path: &Path) -> Vec<String> {
     let text = fs::read_to_string(path);
     let text = text.unwrap_or_else(|why| panic!("could not read {}: {why}", path.display()));
     assert!(text.is_empty() || text.ends_with('\n'), "{} ends in a torn line", path.display());

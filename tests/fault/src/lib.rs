@@ -19,6 +19,7 @@ pub mod input;
 pub mod instance;
 pub mod program;
 pub mod raw;
+pub mod stored;
 pub mod wait;
 
 pub use ground::{Backend, Ground};

@@ -16,7 +16,7 @@ use crate::{Ground, wait};
 pub const BINARY: &str = "WINDROW_BIN";
 
 /// Bounds that make every test short. A line that is caught in many crashes must still not fail.
-const BOUNDS: &[(&str, &str)] = &[
+pub(crate) const BOUNDS: &[(&str, &str)] = &[
     ("WINDROW_LOCK_FLOOR_MS", "1500"),
     ("WINDROW_WORKER_TARGET_SLICE_MS", "500"),
     ("WINDROW_CLAIM_MAX", "200"),
@@ -110,10 +110,19 @@ impl Program {
     /// # Panics
     /// When it cannot be started.
     pub fn start(ground: &Ground, name: &str, mut command: Command) -> Self {
-        let log = ground.folder().join(format!("{name}.log"));
+        command.stdin(Stdio::null());
+        Self::start_in(ground.folder(), name, command)
+    }
+
+    /// The same in any folder, with the standard input that the command has.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn start_in(folder: &Path, name: &str, mut command: Command) -> Self {
+        let log = folder.join(format!("{name}.log"));
         let file = File::options().create(true).append(true).open(&log).expect("a log opens");
         let twin = file.try_clone().expect("a log is shared");
-        command.stdin(Stdio::null()).stdout(file).stderr(twin).process_group(0);
+        command.stdout(file).stderr(twin).process_group(0);
         let child = command.spawn().unwrap_or_else(|why| panic!("could not start {name}: {why}"));
         let keeper = Keeper::of_group(&child).expect("a keeper for it");
         Self { child, log, _keeper: keeper }

@@ -9,6 +9,7 @@ mod race;
 mod replay;
 mod run;
 mod server;
+mod upgrade;
 mod upstream;
 mod zombie;
 
