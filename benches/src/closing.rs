@@ -8,7 +8,7 @@ use tokio::sync::broadcast::Receiver;
 use tokio::task::JoinSet;
 use windrow_domain::BatchId;
 use windrow_domain::batch::State;
-use windrow_engine::execute::{Call, Tried};
+use windrow_engine::execute::{Attempt, Outcome};
 use windrow_engine::storage::Storage;
 use windrow_engine::{Engine, Event};
 use windrow_store::inspect::FinishedQuery;
@@ -30,7 +30,7 @@ pub(crate) async fn closing(bed: &dyn Bed, size: Size) -> Result<Figure> {
     let folder = tempfile::tempdir()?;
     let storage = Storage::local(folder.path())?;
     let response = load::response();
-    let executor = move |_: Call| std::future::ready(Tried::completed(response.clone()));
+    let executor = move |_: Attempt| std::future::ready(Outcome::completed(response.clone()));
     let engine =
         Engine::builder(Arc::clone(&store)).executor(executor).storage(storage.clone()).build();
     let handle = engine.handle();

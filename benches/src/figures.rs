@@ -11,7 +11,7 @@ use windrow_store::ingest::NewFile;
 use windrow_store::{Scope, Store};
 
 use crate::bed::Bed;
-use crate::load::{self, CONNECTIONS, TRANCHE, Until, audit, drain};
+use crate::load::{self, CONNECTIONS, TRANCHE, Until, drain, verify};
 use crate::postgres::PostgresBed;
 use crate::report::{Bar, Figure, LINES};
 
@@ -94,7 +94,7 @@ pub(crate) async fn claim_position(bed: &dyn Bed, size: Size, large: FileId) -> 
             bed.rewind(batch, cursor).await?;
         }
     }
-    audit(&*store, deep).await?;
+    verify(&*store, deep).await?;
     store.cancel_batch(&Scope::All, deep).await?;
     store.cancel_batch(&Scope::All, fresh).await?;
     Ok(Figure::cost("claim, line 950k / line 0", bed.name(), &mut these, &mut those, 1.3))
@@ -180,7 +180,7 @@ pub(crate) async fn draining(bed: &dyn Bed, size: Size) -> Result<Figure> {
     for _ in 0..size.rounds {
         let batch = load::batch(&*store, file).await?;
         these.push(drain(&store, Until::Lines(size.drained), None).await?);
-        audit(&*store, batch).await?;
+        verify(&*store, batch).await?;
         those.push(bed.plain_results(size.drained).await?);
     }
     Ok(Figure::speed("drain / plain insert", bed.name(), LINES, &mut these, &mut those, 0.5))

@@ -170,9 +170,9 @@ async fn work(store: &dyn Store, done: &AtomicU64, until: Until, started: Instan
 }
 
 /// The four places add up, against the rows.
-pub(crate) async fn audit(store: &dyn Store, batch: BatchId) -> Result<()> {
-    let audit = store.audit(batch).await?;
-    let checked = audit.check();
+pub(crate) async fn verify(store: &dyn Store, batch: BatchId) -> Result<()> {
+    let verify = store.verify(batch).await?;
+    let checked = verify.check();
     ensure!(checked.is_ok(), "{checked:?}");
     Ok(())
 }

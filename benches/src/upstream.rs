@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 use tokio::io::AsyncReadExt;
-use windrow_testkit::upstream::{Act, Script};
+use windrow_testkit::upstream::{Reply, Script};
 
 use crate::load;
 
@@ -41,7 +41,7 @@ impl Drop for Upstream {
 
 /// The upstream's process.
 pub(crate) async fn serve() -> Result<()> {
-    let answer = Act::json(200, load::response());
+    let answer = Reply::json(200, load::response());
     let upstream = windrow_testkit::upstream::Upstream::start(Script::always(answer)).await?;
     upstream.forget();
     println!("{}", upstream.url());

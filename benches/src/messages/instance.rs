@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use windrow_domain::{CrashPolicy, RequestId};
 use windrow_engine::messages::{Context, Effects, HandlerError, Object, Options, Runner};
-use windrow_store::Plane;
+use windrow_store::MessageStore;
 use windrow_store::call::{CallKey, NewCall};
 use windrow_store_postgres::PostgresStore;
 
@@ -28,7 +28,7 @@ impl Object for Echo {
     }
 }
 
-pub(super) async fn start(store: Arc<dyn Plane>, options: Options) -> Result<Runner> {
+pub(super) async fn start(store: Arc<dyn MessageStore>, options: Options) -> Result<Runner> {
     let runner = Runner::builder(store, "bench").options(options).object(Echo);
     runner.start().await.context("starting an instance")
 }
@@ -56,7 +56,7 @@ pub(super) fn question(n: u64) -> NewCall {
 /// Runs one in this process until standard input ends.
 pub(crate) async fn serve(database: &str, heartbeat_ms: u64) -> Result<()> {
     let options = windrow_store_postgres::Options::new(database);
-    let store: Arc<dyn Plane> = Arc::new(PostgresStore::connect(options).await?);
+    let store: Arc<dyn MessageStore> = Arc::new(PostgresStore::connect(options).await?);
     let stale_ms = 3 * heartbeat_ms;
     let runner = start(store, Options { heartbeat_ms, stale_ms, ..Options::default() }).await?;
     tokio::task::spawn_blocking(|| std::io::stdin().lines().count()).await?;

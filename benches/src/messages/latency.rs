@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use windrow_engine::messages::{Options, Outcome};
-use windrow_store::Plane;
+use windrow_store::MessageStore;
 
 use super::instance::{question, start};
 use crate::figures::Size;
@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(30);
 
 /// The middle one of many calls, one after another, each to an idle instance.
 pub(crate) async fn latency(
-    store: Arc<dyn Plane>,
+    store: Arc<dyn MessageStore>,
     name: &'static str,
     size: Size,
 ) -> Result<Figure> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tracing::warn;
 use windrow_engine::clock::Clock;
-use windrow_engine::deliver::{Arrived, Inlet};
+use windrow_engine::deliver::{Inbox, IncomingMessage};
 use windrow_engine::signal::Stop;
 use windrow_store::{Error, Kind};
 
@@ -51,7 +51,7 @@ pub(crate) trait Held: Sync {
 /// Gives messages to the inbox.
 pub(crate) struct Intake {
     pub(crate) name: String,
-    pub(crate) inlet: Arc<dyn Inlet>,
+    pub(crate) inbox: Arc<dyn Inbox>,
     pub(crate) clock: Clock,
     pub(crate) backoff: Backoff,
     /// Longest time that messages wait for the store before the broker gets them back.
@@ -63,7 +63,7 @@ impl Intake {
     /// then the broker still has them. Before each wait they are kept.
     pub(crate) async fn take(
         &self,
-        arrived: Vec<Arrived>,
+        arrived: Vec<IncomingMessage>,
         stop: &Stop,
         held: &dyn Held,
     ) -> Option<Vec<Fate>> {
@@ -105,10 +105,14 @@ struct Patience<'a> {
 
 impl Patience<'_> {
     /// Until the store has an answer: taken, or never.
-    async fn give(&self, arrived: Vec<Arrived>, messages: &dyn Held) -> Option<Result<(), Error>> {
+    async fn give(
+        &self,
+        arrived: Vec<IncomingMessage>,
+        messages: &dyn Held,
+    ) -> Option<Result<(), Error>> {
         let mut failures = 0;
         loop {
-            let error = match self.intake.inlet.accept(arrived.clone()).await {
+            let error = match self.intake.inbox.accept(arrived.clone()).await {
                 Ok(()) => return Some(Ok(())),
                 Err(error) if matches!(error.kind, Kind::Invalid | Kind::Conflict) => {
                     return Some(Err(error));

@@ -10,7 +10,7 @@ use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, cmd};
 use serde::Deserialize;
 use std::time::Duration;
 use windrow_domain::attempt::{Class, Failure};
-use windrow_engine::deliver::{BadOption, Parcel, Publisher, Secret, shown};
+use windrow_engine::deliver::{BadOption, OutgoingMessage, Publisher, Secret, shown};
 
 use crate::link::{Link, failure, too_large, within};
 use crate::wire;
@@ -97,7 +97,7 @@ impl RedisPublisher {
     async fn add(
         &self,
         mut connection: MultiplexedConnection,
-        parcel: &Parcel,
+        parcel: &OutgoingMessage,
     ) -> Result<(), Failure> {
         let mut add = cmd("XADD");
         add.arg(key(&self.options.key, parcel));
@@ -152,7 +152,7 @@ impl Publisher for RedisPublisher {
         &self.name
     }
 
-    async fn publish(&self, parcel: &Parcel) -> Result<(), Failure> {
+    async fn publish(&self, parcel: &OutgoingMessage) -> Result<(), Failure> {
         if let Some(failure) = too_large(parcel.payload.len(), self.options.payload_bytes_max) {
             return Err(failure);
         }
@@ -166,7 +166,7 @@ impl Publisher for RedisPublisher {
     }
 }
 
-fn key(pattern: &str, parcel: &Parcel) -> String {
+fn key(pattern: &str, parcel: &OutgoingMessage) -> String {
     // One pass, so that a stream named `{kind}` stays itself.
     let mut key = String::with_capacity(pattern.len());
     let mut rest = pattern;

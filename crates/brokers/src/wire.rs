@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use windrow_engine::deliver::Parcel;
+use windrow_engine::deliver::OutgoingMessage;
 
 /// The message's id, where a broker has no place of its own for it.
 pub(crate) const ID: &str = "Windrow-Id";
@@ -17,7 +17,7 @@ pub(crate) const SENT_AT: &str = "Windrow-Sent-At";
 
 /// The headers of a message: what it is, and what its sender said, except for names that mean
 /// something to us or to a broker.
-pub(crate) fn headers(parcel: &Parcel) -> Vec<(String, String)> {
+pub(crate) fn headers(parcel: &OutgoingMessage) -> Vec<(String, String)> {
     let sent = parcel.headers.iter().filter(|(name, _)| !name.is_empty() && !is_reserved(name));
     let sent = sent.map(|(name, value)| (name.clone(), value.clone()));
     let own = [

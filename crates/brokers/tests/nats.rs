@@ -18,7 +18,7 @@ use windrow_brokers::nats::{
 use windrow_domain::Owner;
 use windrow_domain::attempt::Class;
 use windrow_engine::clock::Clock;
-use windrow_engine::deliver::{Parcel, Publisher};
+use windrow_engine::deliver::{OutgoingMessage, Publisher};
 use windrow_engine::signal::Stop;
 use windrow_testkit::broker::{self, Broker};
 
@@ -45,7 +45,7 @@ fn publisher(broker: &Broker) -> NatsPublisher {
     NatsPublisher::new("nats", options).unwrap()
 }
 
-fn consumer(url: &str, inlet: &Arc<Memory>) -> NatsConsumer {
+fn consumer(url: &str, inbox: &Arc<Memory>) -> NatsConsumer {
     let options = ConsumerOptions {
         server: server(url),
         stream: "OUT".to_owned(),
@@ -55,7 +55,7 @@ fn consumer(url: &str, inlet: &Arc<Memory>) -> NatsConsumer {
         backoff_ms_max: 200,
         ..ConsumerOptions::default()
     };
-    NatsConsumer::new("from-nats", options, inlet.clone(), Clock::machine()).unwrap()
+    NatsConsumer::new("from-nats", options, inbox.clone(), Clock::machine()).unwrap()
 }
 
 /// What is in the stream: subject, headers that matter, payload.
@@ -94,8 +94,11 @@ async fn messages_are_stored_in_order_and_repeats_only_once() {
         publisher.publish(&parcel("a", n)).await.unwrap();
     }
     // Another owner's message of the same id is another message.
-    let other =
-        Parcel { owner: Owner::new("other").unwrap(), stream: "c".into(), ..parcel("a", 0) };
+    let other = OutgoingMessage {
+        owner: Owner::new("other").unwrap(),
+        stream: "c".into(),
+        ..parcel("a", 0)
+    };
     publisher.publish(&other).await.unwrap();
     let messages = stored(&broker, 61).await;
     let streams = by_stream(&pairs(&messages));
@@ -128,7 +131,7 @@ async fn what_no_stream_takes_is_a_failure() {
     let publisher = NatsPublisher::new("nats", options).unwrap();
     let failure = publisher.publish(&parcel("a", 0)).await.unwrap_err();
     assert_eq!((failure.class, failure.code.as_str()), (Class::NotFound, "nats_no_stream"));
-    let large = Parcel { payload: vec![b'x'; 2 << 20].into(), ..parcel("a", 1) };
+    let large = OutgoingMessage { payload: vec![b'x'; 2 << 20].into(), ..parcel("a", 1) };
     let failure = publisher.publish(&large).await.unwrap_err();
     assert_eq!((failure.class, failure.code.as_str()), (Class::Permanent, "payload_too_large"));
 }
@@ -186,14 +189,14 @@ async fn a_consumer_brings_everything_though_store_and_server_go_away() {
     for n in 0..100 {
         publisher.publish(&parcel(if n % 2 == 0 { "even" } else { "odd" }, n)).await.unwrap();
     }
-    let inlet = Arc::new(Memory::default());
-    inlet.fail(3);
+    let inbox = Arc::new(Memory::default());
+    inbox.fail(3);
     let stop = Stop::new();
-    let (consumer, stopped) = (consumer(&broker.url(), &inlet), stop.clone());
+    let (consumer, stopped) = (consumer(&broker.url(), &inbox), stop.clone());
     let mut tasks = JoinSet::new();
     tasks.spawn(async move { consumer.run(&stopped).await });
-    inlet.has(100).await;
-    assert_eq!(inlet.failed(), 3);
+    inbox.has(100).await;
+    assert_eq!(inbox.failed(), 3);
     let broker = spawn_blocking(move || {
         broker.kill();
         broker.start_again().unwrap();
@@ -203,13 +206,13 @@ async fn a_consumer_brings_everything_though_store_and_server_go_away() {
     for n in 100..200 {
         insist(&publisher, &parcel(if n % 2 == 0 { "even" } else { "odd" }, n)).await;
     }
-    inlet.has(200).await;
+    inbox.has(200).await;
     stop.give();
     in_time(tasks.join_next()).await.unwrap().unwrap();
     let evens: Vec<usize> = numbers(200).into_iter().filter(|n| n % 2 == 0).collect();
-    let streams = by_stream(&inlet.pairs());
+    let streams = by_stream(&inbox.pairs());
     assert_eq!((streams.len(), &streams["even"]), (2, &evens));
-    let first = &inlet.taken()[0];
+    let first = &inbox.taken()[0];
     assert_eq!((first.id.as_str(), first.kind.as_str()), ("acme:even-0", "order.placed"));
     assert_eq!(first.headers, BTreeMap::from([("traceparent".to_owned(), "00-1".to_owned())]));
     drop(broker);
@@ -250,13 +253,13 @@ async fn what_was_not_taken_comes_again_and_what_never_can_be_does_not() {
     stop.give();
     in_time(tasks.join_next()).await.unwrap().unwrap();
 
-    let inlet = Arc::new(Memory::default());
+    let inbox = Arc::new(Memory::default());
     let stop = Stop::new();
-    let (second, stopped) = (consumer(&broker.url(), &inlet), stop.clone());
+    let (second, stopped) = (consumer(&broker.url(), &inbox), stop.clone());
     tasks.spawn(async move { second.run(&stopped).await });
-    inlet.has(2).await;
+    inbox.has(2).await;
     // In any order: what was under way to the first instance comes again later.
-    let mut taken = inlet.taken();
+    let mut taken = inbox.taken();
     taken.sort_by(|a, b| a.id.cmp(&b.id));
     let ids: Vec<&str> = taken.iter().map(|message| message.id.as_str()).collect();
     assert_eq!(ids, ["OUT:1", "mine"]);
@@ -277,5 +280,5 @@ async fn what_was_not_taken_comes_again_and_what_never_can_be_does_not() {
     in_time(settled).await;
     stop.give();
     in_time(tasks.join_next()).await.unwrap().unwrap();
-    assert_eq!(inlet.taken().len(), 2);
+    assert_eq!(inbox.taken().len(), 2);
 }

@@ -23,7 +23,7 @@ use windrow_brokers::rabbitmq::{
 };
 use windrow_domain::attempt::Class;
 use windrow_engine::clock::Clock;
-use windrow_engine::deliver::{Parcel, Publisher};
+use windrow_engine::deliver::{OutgoingMessage, Publisher};
 use windrow_engine::signal::Stop;
 use windrow_testkit::broker::{self, Broker};
 
@@ -51,7 +51,7 @@ fn publisher(url: &str, exchange: &str) -> RabbitPublisher {
     RabbitPublisher::new("rabbit", options).unwrap()
 }
 
-fn consumer(url: &str, name: &str, inlet: &Arc<Memory>) -> RabbitConsumer {
+fn consumer(url: &str, name: &str, inbox: &Arc<Memory>) -> RabbitConsumer {
     let options = ConsumerOptions {
         server: server(url),
         queue: name.to_owned(),
@@ -63,7 +63,7 @@ fn consumer(url: &str, name: &str, inlet: &Arc<Memory>) -> RabbitConsumer {
         backoff_ms_max: 200,
         ..ConsumerOptions::default()
     };
-    RabbitConsumer::new("from-rabbit", options, inlet.clone(), Clock::machine()).unwrap()
+    RabbitConsumer::new("from-rabbit", options, inbox.clone(), Clock::machine()).unwrap()
 }
 
 async fn channel(url: &str) -> (Connection, Channel) {
@@ -214,12 +214,12 @@ async fn what_was_not_taken_comes_again_and_what_never_can_be_is_rejected() {
     stop.give();
     in_time(tasks.join_next()).await.unwrap().unwrap();
 
-    let inlet = Arc::new(Memory::default());
+    let inbox = Arc::new(Memory::default());
     let stop = Stop::new();
-    let (second, stopped) = (consumer(&url, "mixed", &inlet), stop.clone());
+    let (second, stopped) = (consumer(&url, "mixed", &inbox), stop.clone());
     tasks.spawn(async move { second.run(&stopped).await });
-    inlet.has(2).await;
-    let taken = inlet.taken();
+    inbox.has(2).await;
+    let taken = inbox.taken();
     let ids: Vec<&str> = taken.iter().map(|message| message.id.as_str()).collect();
     assert_eq!(ids, ["one", "two"]);
     assert_eq!((taken[0].stream.as_str(), taken[0].kind.as_str()), ("shop", "order.placed"));
@@ -244,10 +244,10 @@ async fn all_arrive_in_order_though_the_server_is_killed_in_between() {
     queue(&channel, "storm-dead", "storm-dead", "#", None).await;
     queue(&channel, "storm", "storm", "#", Some("storm-dead")).await;
     drop(connection);
-    let inlet = Arc::new(Memory::default());
-    inlet.fail(2);
+    let inbox = Arc::new(Memory::default());
+    inbox.fail(2);
     let stop = Stop::new();
-    let (consumer, stopped) = (consumer(&url, "storm", &inlet), stop.clone());
+    let (consumer, stopped) = (consumer(&url, "storm", &inbox), stop.clone());
     let mut tasks = JoinSet::new();
     tasks.spawn(async move { consumer.run(&stopped).await });
     let work = move || {
@@ -256,11 +256,11 @@ async fn all_arrive_in_order_though_the_server_is_killed_in_between() {
         broker
     };
     let (count, broker) = publish_during(Arc::new(publisher(&url, "storm")), work).await;
-    inlet.has(count).await;
+    inbox.has(count).await;
     stop.give();
     in_time(tasks.join_next()).await.unwrap().unwrap();
-    assert_eq!(inlet.failed(), 2);
-    let arrived = by_stream(&inlet.pairs());
+    assert_eq!(inbox.failed(), 2);
+    let arrived = by_stream(&inbox.pairs());
     assert_eq!(arrived["s"], (0..count).collect::<Vec<_>>());
     drop(broker);
 }
@@ -269,6 +269,6 @@ async fn all_arrive_in_order_though_the_server_is_killed_in_between() {
 async fn a_message_that_is_too_large_is_not_sent() {
     let options = PublisherOptions { payload_bytes_max: 4, ..PublisherOptions::default() };
     let publisher = RabbitPublisher::new("rabbit", options).unwrap();
-    let large = Parcel { payload: "12345".into(), ..parcel("a", 0) };
+    let large = OutgoingMessage { payload: "12345".into(), ..parcel("a", 0) };
     assert_eq!(publisher.publish(&large).await.unwrap_err().code, "payload_too_large");
 }

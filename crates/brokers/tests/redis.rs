@@ -12,7 +12,7 @@ use redis::streams::StreamRangeReply;
 use redis::{AsyncCommands, Client};
 use windrow_brokers::redis::{Options, RedisPublisher};
 use windrow_domain::attempt::Class;
-use windrow_engine::deliver::{Parcel, Publisher};
+use windrow_engine::deliver::{OutgoingMessage, Publisher};
 use windrow_testkit::broker::{self, Broker};
 
 fn start() -> Option<Broker> {
@@ -93,7 +93,7 @@ async fn refusals_and_missing_replicas_are_failures() {
     let wrong = publisher(Options { key: "taken".to_owned(), ..options(&broker) });
     let failure = wrong.publish(&parcel("a", 0)).await.unwrap_err();
     assert_eq!((failure.class, failure.code.as_str()), (Class::Server, "redis_wrongtype"));
-    let large = Parcel { payload: vec![b'x'; 5 << 20].into(), ..parcel("a", 1) };
+    let large = OutgoingMessage { payload: vec![b'x'; 5 << 20].into(), ..parcel("a", 1) };
     assert_eq!(wrong.publish(&large).await.unwrap_err().class, Class::Permanent);
 }
 

@@ -28,8 +28,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
         let query = BatchesQuery { after, limit: PAGE_MAX, ..BatchesQuery::default() };
         let page = store.batches(&Scope::All, query).await?;
         for batch in &page.rows {
-            let judged = match store.audit(batch.id).await {
-                Ok(audit) => audit.check(),
+            let judged = match store.verify(batch.id).await {
+                Ok(rows) => rows.check(),
                 // Deleted since the page was read.
                 Err(error) if error.kind == Kind::Missing => continue,
                 Err(error) if error.kind == Kind::Corrupt => Err(error.to_string()),

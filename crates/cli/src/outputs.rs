@@ -5,7 +5,7 @@ use futures_util::TryStreamExt as _;
 use tokio::io::AsyncWriteExt as _;
 use windrow::engine::clock::Clock;
 use windrow::engine::finalise::{OutputFile, Summary};
-use windrow::engine::output::{Patience, Source, ToWrite, write};
+use windrow::engine::output::{Source, StoreRetry, ToWrite, write};
 use windrow::engine::storage::Storage;
 use windrow::prelude::*;
 
@@ -79,7 +79,7 @@ impl Results<'_> {
             batch: self.batch.id,
             ending: self.batch.state.ending(),
             bytes_max: self.bytes_max,
-            patience: Patience::usual(Clock::machine()),
+            store_retry: StoreRetry::usual(Clock::machine()),
         };
         let mut sink = ToWrite::new("the results", out);
         match which {

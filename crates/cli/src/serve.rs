@@ -28,7 +28,7 @@ use crate::context::Context;
 use crate::drive::{Signals, end_at_once};
 use crate::ending::Ending;
 use crate::failure::Told;
-use crate::plane::Plane;
+use crate::message_runner::MessageRunner;
 use crate::run::{outputs_told, url};
 use crate::upstream::{DEFAULT, UpstreamArgs};
 use crate::{keys, log, text};
@@ -73,9 +73,9 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
     })?;
     let tls = tls(context)?;
     let mut signals = Signals::new().context("could not listen for signals")?;
-    let plane = match args.no_work || args.no_messages {
+    let message_runner = match args.no_work || args.no_messages {
         true => None,
-        false => Plane::start(context, &store).await?,
+        false => MessageRunner::start(context, &store).await?,
     };
     let engine = executor.clone().map(|executor| engine(context, executor, &store, &storage));
     let parts = Parts {
@@ -92,7 +92,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
     };
     let app = match args.no_messages {
         true => App::new(parts),
-        false => App::with_messages(parts, messages(plane.as_ref(), &store)),
+        false => App::with_messages(parts, messages(message_runner.as_ref(), &store)),
     };
     greet(context, &*store, &listener, engine.is_none()).await?;
 
@@ -105,9 +105,9 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
             .map(|()| None::<Report>)
             .context("the server ended")
     });
-    if let Some(plane) = plane {
+    if let Some(message_runner) = message_runner {
         let plane_stop = stop.clone();
-        tasks.spawn(async move { plane.run(plane_stop).await.map(|()| None) });
+        tasks.spawn(async move { message_runner.run(plane_stop).await.map(|()| None) });
     }
     let mut watchers = JoinSet::new();
     if let Some(engine) = engine {
@@ -127,9 +127,11 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
 }
 
 /// What the API does with messages: through the runner of this process, when there is one.
-fn messages(plane: Option<&Plane>, store: &Arc<dyn Store>) -> Messages {
-    match plane {
-        Some(plane) => Messages::new(plane.client()).watched(plane.watch()),
+fn messages(message_runner: Option<&MessageRunner>, store: &Arc<dyn Store>) -> Messages {
+    match message_runner {
+        Some(message_runner) => {
+            Messages::new(message_runner.client()).watched(message_runner.watch())
+        }
         None => Messages::new(Client::new(store.clone())),
     }
 }

@@ -12,7 +12,7 @@ use crate::config::LogFormat;
 use crate::context::Context;
 use crate::drive::{Signals, end_at_once};
 use crate::ending::Ending;
-use crate::plane::Plane;
+use crate::message_runner::MessageRunner;
 use crate::run::{outputs_told, url};
 use crate::upstream::UpstreamArgs;
 use crate::{log, text};
@@ -52,8 +52,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
     let storage = Storage::open(&context.config.storage).with_context(outputs_told)?;
     let mut signals = Signals::new().context("could not listen for signals")?;
     let (database, outputs) = (context.config.database.to_string(), storage.describe());
-    let plane = match runs_messages {
-        true => Plane::start(context, &store).await?,
+    let message_runner = match runs_messages {
+        true => MessageRunner::start(context, &store).await?,
         false => None,
     };
     let engine = executor.map(|executor| {
@@ -66,9 +66,9 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
     });
     let handle = engine.as_ref().map(Engine::handle);
     let (mut running, stop) = (JoinSet::new(), Stop::new());
-    if let Some(plane) = plane {
+    if let Some(message_runner) = message_runner {
         let stop = stop.clone();
-        running.spawn(async move { plane.run(stop).await.map(|()| Ended::Messages) });
+        running.spawn(async move { message_runner.run(stop).await.map(|()| Ended::Messages) });
     }
     let mut watchers = JoinSet::new();
     if let Some(engine) = engine {

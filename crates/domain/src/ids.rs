@@ -69,7 +69,7 @@ uuid_id!(
 );
 uuid_id!(
     /// Something that somebody did to a batch.
-    ActId
+    AuditEntryId
 );
 uuid_id!(
     /// A key that somebody shows to be let in. It names the key and is no secret.

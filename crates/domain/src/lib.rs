@@ -26,8 +26,8 @@ pub use batch::{Ending, State};
 pub use call::{CallState, CrashPolicy};
 pub use event::Expected;
 pub use ids::{
-    ActId, BatchId, DeadLetterId, FileId, InstanceId, KeyId, LaneNo, LeaseId, Owner, RequestId,
-    Stream, Target,
+    AuditEntryId, BatchId, DeadLetterId, FileId, InstanceId, KeyId, LaneNo, LeaseId, Owner,
+    RequestId, Stream, Target,
 };
 pub use key::Role;
 pub use lane::{Counts, Phase};

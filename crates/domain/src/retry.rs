@@ -2,7 +2,7 @@
 //!
 //! Holds throughout: no line is tried more often than its class allows, no delay is longer than the
 //! policy's longest, and a target's `Retry-After` is never undercut (within that bound). Messages have
-//! [`Patience`] besides: a target that is away costs them no tries, only time.
+//! [`GiveUpPolicy`] besides: a target that is away costs them no tries, only time.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ impl Policy {
 /// How long messages and calls wait for a target that is away: one that is not reached, or that says
 /// it is not ready. Such tries do not count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Patience {
+pub struct GiveUpPolicy {
     /// One that was sent longer ago than that is given up on, once its target has been away for a
     /// while: a twenty-fourth of the same time.
     pub give_up_secs: u64,
@@ -96,13 +96,13 @@ pub struct Patience {
     pub backoff_ms_max: u64,
 }
 
-impl Default for Patience {
+impl Default for GiveUpPolicy {
     fn default() -> Self {
         Self { give_up_secs: 24 * 60 * 60, backoff_ms_max: 15_000 }
     }
 }
 
-impl Patience {
+impl GiveUpPolicy {
     /// Whether that is enough. `away` is for how long its own tries have met nobody: a message that is
     /// old for another reason (it was to be sent late, or stood behind others) is not given up on at
     /// the first trouble.

@@ -20,12 +20,12 @@ pub mod options;
 pub mod output;
 mod progress;
 mod record;
+mod retry;
 pub mod signal;
 pub mod storage;
 mod sweep;
 mod worker;
 
 pub use daemon::{Builder, Engine, Event, Handle, Report, Until};
-pub use member::causes;
 pub use options::Options;
 pub use progress::{Progress, TargetProgress};

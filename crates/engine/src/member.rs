@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use windrow_domain::InstanceId;
+use windrow_store::error::chain;
 use windrow_store::member::NewMember;
-use windrow_store::{Kind, Retry, Store};
+use windrow_store::{Kind, Store};
 
 use crate::clock::Clock;
 use crate::signal::{Stop, Wake};
@@ -68,7 +69,7 @@ impl Membership {
                 () = stop.given() => return,
             }
             if let Err(error) = self.step().await {
-                tracing::warn!(error = %causes(&error), "no heartbeat");
+                tracing::warn!(error = %chain(&error), "no heartbeat");
             }
         }
     }
@@ -87,45 +88,3 @@ pub(crate) fn host() -> String {
         name => name.to_owned(),
     }
 }
-
-/// An error with its causes, on one line.
-pub fn causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let chain = std::iter::successors(Some(error), |error| error.source());
-    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
-}
-
-/// Makes a store call until it succeeds, fails for good, or nobody wants it any more. The wait
-/// between two tries doubles up to [`WAIT_MS_MAX`].
-pub(crate) async fn persist<T, F>(
-    clock: &Clock,
-    give_up: &Stop,
-    mut trouble: impl FnMut(&windrow_store::Error),
-    mut call: impl FnMut() -> F,
-) -> windrow_store::Result<T>
-where
-    F: Future<Output = windrow_store::Result<T>>,
-{
-    let mut wait_ms = WAIT_MS_MIN;
-    loop {
-        let error = match call().await {
-            Ok(done) => return Ok(done),
-            Err(error) => error,
-        };
-        if error.kind.retry() == Retry::Never || give_up.is_given() {
-            return Err(error);
-        }
-        trouble(&error);
-        // Spread, so that many instances do not come back at the same moment.
-        let wait = Duration::from_millis(wait_ms).mul_f64(0.5 + fastrand::f64() / 2.0);
-        tokio::select! {
-            () = clock.sleep(wait) => {}
-            () = give_up.given() => return Err(error),
-        }
-        wait_ms = (wait_ms * 2).min(WAIT_MS_MAX);
-    }
-}
-
-/// The first wait of [`persist`].
-const WAIT_MS_MIN: u64 = 20;
-/// Its longest.
-const WAIT_MS_MAX: u64 = 2_000;

@@ -45,23 +45,23 @@ impl Entry {
 
 /// What became of one line.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum LineOutcome {
     Finished(Finished),
     Again(Again),
     /// Given back untried.
     Released(u64),
 }
 
-impl Outcome {
+impl LineOutcome {
     fn bytes(&self) -> usize {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         OUTCOME_BYTES
             + match self {
-                Outcome::Finished(line) => {
+                LineOutcome::Finished(line) => {
                     line.response.as_ref().map_or(0, bytes::Bytes::len) + text(&line.error)
                 }
-                Outcome::Again(line) => line.error.len(),
-                Outcome::Released(_) => 0,
+                LineOutcome::Again(line) => line.error.len(),
+                LineOutcome::Released(_) => 0,
             }
     }
 }
@@ -90,15 +90,15 @@ impl Ledger {
     }
 
     /// Notes an outcome; false when the lease is not held any more.
-    pub(crate) fn note(&mut self, lease: LeaseId, outcome: Outcome, now_ms: u64) -> bool {
+    pub(crate) fn note(&mut self, lease: LeaseId, outcome: LineOutcome, now_ms: u64) -> bool {
         let Some(entry) = self.leases.get_mut(&lease) else { return false };
         self.lines += 1;
         self.bytes += outcome.bytes();
         self.since_ms.get_or_insert(now_ms);
         match outcome {
-            Outcome::Finished(line) => entry.finished.push(line),
-            Outcome::Again(line) => entry.again.push(line),
-            Outcome::Released(seq) => {
+            LineOutcome::Finished(line) => entry.finished.push(line),
+            LineOutcome::Again(line) => entry.again.push(line),
+            LineOutcome::Released(seq) => {
                 entry.released.insert(seq);
             }
         }

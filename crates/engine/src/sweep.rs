@@ -14,8 +14,9 @@ use windrow_store::{Result, Store};
 use crate::Options;
 use crate::clock::Clock;
 use crate::finalise::Finaliser;
-use crate::member::{Membership, causes};
+use crate::member::Membership;
 use crate::signal::Stop;
+use windrow_store::error::chain;
 
 /// The duty of every round: what work waits for.
 const DUTY_SWEEP: &str = "sweep";
@@ -58,7 +59,7 @@ impl Sweeper {
             match self.step().await {
                 Ok(swept) if swept == Swept::default() => {}
                 Ok(swept) => tracing::info!(?swept, "swept"),
-                Err(error) => tracing::warn!(error = %causes(&error), "the sweep broke off"),
+                Err(error) => tracing::warn!(error = %chain(&error), "the sweep broke off"),
             }
             let (least, most) = (self.options.sweep_ms_min, self.options.sweep_ms_max);
             let pause = self.rng.u64(least..=most.max(least));
@@ -134,7 +135,7 @@ impl Sweeper {
         }
         match self.finaliser.remove_orphans(rows).await {
             Ok(outputs) => removed += outputs,
-            Err(error) => tracing::warn!(error = %causes(&error), "old outputs were left"),
+            Err(error) => tracing::warn!(error = %chain(&error), "old outputs were left"),
         }
         Ok(removed)
     }
@@ -151,7 +152,7 @@ impl Sweeper {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(error = %causes(&error), "dropped outputs were left");
+                    tracing::warn!(error = %chain(&error), "dropped outputs were left");
                     break;
                 }
             }

@@ -13,7 +13,7 @@ use kit::{batch, failed, store};
 use windrow_domain::attempt::{Class, Status};
 use windrow_domain::retry::Policy;
 use windrow_domain::{BatchId, State};
-use windrow_engine::execute::{Call, Executor, Tried};
+use windrow_engine::execute::{Attempt, Executor, Outcome};
 use windrow_engine::signal::Wake;
 use windrow_engine::{Engine, Options, Until};
 use windrow_store::batch::Batch;
@@ -32,7 +32,7 @@ async fn drain(store: &Arc<SqliteStore>, batch: BatchId, executor: impl Executor
     engine.only(batch).until(Until::Closed(batch)).run().await.unwrap();
     let closed = store.batch(&Scope::All, batch).await.unwrap();
     assert_eq!(closed.state, State::Completed);
-    store.audit(batch).await.unwrap().check().unwrap();
+    store.verify(batch).await.unwrap().check().unwrap();
     closed
 }
 
@@ -47,23 +47,23 @@ async fn results(store: &dyn Store, batch: BatchId) -> Vec<Finished> {
     page.rows.into_iter().map(|line| line.result).collect()
 }
 
-fn unreached() -> Tried {
-    Tried { reached: false, ..failed(Class::Network) }
+fn unreached() -> Outcome {
+    Outcome { reached: false, ..failed(Class::Network) }
 }
 
 #[tokio::test]
 async fn every_line_has_one_result_of_its_kind() {
     let store = store().await;
     let batch = batch(&*store, 3_000).await;
-    let executor = async |call: Call| match (call.line % 100, call.attempt) {
+    let executor = async |attempt: Attempt| match (attempt.line % 100, attempt.number) {
         (7 | 32, 1) => failed(Class::Server),
         (13, 1) => failed(Class::Throttled),
         (21, 1) => failed(Class::Timeout),
         (42, _) => failed(Class::Permanent),
         (66, _) => failed(Class::NotFound),
         (77, _) => panic!("a line that breaks its executor"),
-        (99, _) => Tried::skipped("not today"),
-        _ => Tried::completed(call.raw),
+        (99, _) => Outcome::skipped("not today"),
+        _ => Outcome::completed(attempt.raw),
     };
     let counts = drain(&store, batch, executor).await.counts;
     let got = (counts.completed, counts.failed, counts.not_found, counts.skipped);
@@ -77,13 +77,13 @@ async fn a_key_rises_with_an_answer_and_not_with_silence() {
     let batch = batch(&*store, 1).await;
     let keys = Arc::new(Mutex::new(Vec::new()));
     let seen = keys.clone();
-    let executor = move |call: Call| {
-        seen.lock().unwrap().push(call.key());
-        let tried = match call.attempt {
+    let executor = move |attempt: Attempt| {
+        seen.lock().unwrap().push(attempt.key());
+        let tried = match attempt.number {
             1 => failed(Class::Network),
             2 => failed(Class::Timeout),
             3 => failed(Class::Server),
-            _ => Tried::completed("1"),
+            _ => Outcome::completed("1"),
         };
         std::future::ready(tried)
     };
@@ -100,9 +100,9 @@ async fn a_dead_target_burns_no_attempts() {
     let calls = Arc::new(AtomicU32::new(0));
     let count = calls.clone();
     // Dead for the first 60 calls; probes go on while the breaker is open.
-    let executor = Moody(move |_: &Call| match count.fetch_add(1, Ordering::SeqCst) {
+    let executor = Moody(move |_: &Attempt| match count.fetch_add(1, Ordering::SeqCst) {
         0..60 => unreached(),
-        _ => Tried::completed("1"),
+        _ => Outcome::completed("1"),
     });
     let counts = drain(&store, batch, executor).await.counts;
     assert_eq!(counts.completed, 200);
@@ -114,9 +114,9 @@ async fn a_dead_target_burns_no_attempts() {
 struct Moody<F>(F);
 
 #[async_trait::async_trait]
-impl<F: Fn(&Call) -> Tried + Send + Sync + 'static> Executor for Moody<F> {
-    async fn execute(&self, call: Call) -> Tried {
-        (self.0)(&call)
+impl<F: Fn(&Attempt) -> Outcome + Send + Sync + 'static> Executor for Moody<F> {
+    async fn execute(&self, attempt: Attempt) -> Outcome {
+        (self.0)(&attempt)
     }
 
     fn limits(&self, _: &windrow_domain::Target) -> windrow_engine::execute::Limits {
@@ -133,14 +133,14 @@ async fn a_stop_gives_back_what_hangs_and_a_second_engine_finishes_it() {
     let batch = batch(&*store, 100).await;
     let (hanging, waker) = (Wake::new(), Wake::new());
     let hung = hanging.clone();
-    let executor = move |call: Call| {
+    let executor = move |attempt: Attempt| {
         let hung = hung.clone();
         async move {
-            if call.line.is_multiple_of(10) {
+            if attempt.line.is_multiple_of(10) {
                 hung.give();
                 return std::future::pending().await;
             }
-            Tried::completed("1")
+            Outcome::completed("1")
         }
     };
     let options = Options { grace_ms: 50, ..quick() };
@@ -157,7 +157,7 @@ async fn a_stop_gives_back_what_hangs_and_a_second_engine_finishes_it() {
     assert_eq!((counts.leased, counts.adds_up()), (0, true), "{counts:?}");
     assert_eq!(released, counts.unfinished() - counts.untouched, "{counts:?}");
     assert!(released > 0, "{counts:?}");
-    drain(&store, batch, async |_: Call| Tried::completed("1")).await;
+    drain(&store, batch, async |_: Attempt| Outcome::completed("1")).await;
     assert!(results(&*store, batch).await.iter().all(|line| line.attempts == 1));
 }
 
@@ -167,12 +167,12 @@ async fn limits_in_flight_hold() {
     struct Narrow(AtomicU32, AtomicU32);
     #[async_trait::async_trait]
     impl Executor for Narrow {
-        async fn execute(&self, _: Call) -> Tried {
+        async fn execute(&self, _: Attempt) -> Outcome {
             let now = self.0.fetch_add(1, Ordering::SeqCst) + 1;
             self.1.fetch_max(now, Ordering::SeqCst);
             tokio::task::yield_now().await;
             self.0.fetch_sub(1, Ordering::SeqCst);
-            Tried::completed("1")
+            Outcome::completed("1")
         }
         fn limits(&self, _: &windrow_domain::Target) -> windrow_engine::execute::Limits {
             let mut limits = windrow_engine::execute::Limits::default();
@@ -196,8 +196,8 @@ async fn a_line_that_always_fails_ends_after_its_attempts() {
     let batch = batch(&*store, 3).await;
     let tries = Arc::new(Mutex::new(HashMap::<u64, u32>::new()));
     let seen = tries.clone();
-    let executor = move |call: Call| {
-        *seen.lock().unwrap().entry(call.line).or_default() += 1;
+    let executor = move |attempt: Attempt| {
+        *seen.lock().unwrap().entry(attempt.line).or_default() += 1;
         std::future::ready(failed(Class::Unacceptable))
     };
     let counts = drain(&store, batch, executor).await.counts;
@@ -214,9 +214,9 @@ async fn an_engine_for_a_slice_of_time_ends_by_itself() {
     let batch = batch(&*store, 10).await;
     let ran = Arc::new(AtomicBool::new(false));
     let seen = ran.clone();
-    let executor = move |_: Call| {
+    let executor = move |_: Attempt| {
         seen.store(true, Ordering::SeqCst);
-        std::future::ready(Tried::completed("1"))
+        std::future::ready(Outcome::completed("1"))
     };
     let until = Until::Elapsed(Duration::from_millis(200));
     let engine = Engine::builder(store.clone()).executor(executor).until(until);

@@ -15,7 +15,7 @@ use kit::{batch, batch_within, failed};
 use windrow_domain::attempt::Class;
 use windrow_domain::{InstanceId, LeaseId, State, Target};
 use windrow_engine::Options;
-use windrow_engine::execute::{Call, Tried};
+use windrow_engine::execute::{Attempt, Outcome};
 use windrow_engine::signal::Wake;
 use windrow_store::claim::Request;
 use windrow_store::inspect::{PendingQuery, Place};
@@ -28,11 +28,11 @@ async fn a_lease_is_renewed_while_its_line_is_in_flight() {
     let batch = batch(&*world.store, 1).await;
     let answer = Wake::new();
     let answered = answer.clone();
-    let executor = move |_: Call| {
+    let executor = move |_: Attempt| {
         let answered = answered.clone();
         async move {
             answered.given().await;
-            Tried::completed("1")
+            Outcome::completed("1")
         }
     };
     let engine = world.engine().executor(executor);
@@ -72,7 +72,7 @@ async fn lines_of_a_worker_that_died_come_back_and_are_finished() {
         lease_ms: 20_000,
     };
     assert_eq!(world.store.lease_tranche(dead, request).await.unwrap().unwrap().lines.len(), 3);
-    let engine = world.engine().executor(async |_: Call| Tried::completed("1"));
+    let engine = world.engine().executor(async |_: Attempt| Outcome::completed("1"));
     let watch = async {
         let took = world.closes(batch).await;
         let sweep = Options::default().sweep_ms_max;
@@ -91,8 +91,8 @@ async fn a_batch_past_its_deadline_expires_with_what_it_has() {
     let world = World::new().await;
     let batch = batch_within(&*world.store, 10, Some(60)).await;
     // Always busy: every line is put off for longer than the window.
-    let executor = async |call: Call| match call.line {
-        1..=4 => Tried::completed("1"),
+    let executor = async |attempt: Attempt| match attempt.line {
+        1..=4 => Outcome::completed("1"),
         _ => {
             let mut tried = failed(Class::Throttled);
             let windrow_engine::execute::Verdict::Failed(failure) = &mut tried.verdict else {
@@ -118,7 +118,7 @@ async fn a_batch_past_its_deadline_expires_with_what_it_has() {
 async fn a_retry_waits_as_long_as_its_target_asked() {
     let world = World::new().await;
     let batch = batch(&*world.store, 1).await;
-    let executor = async |call: Call| match call.attempt {
+    let executor = async |attempt: Attempt| match attempt.number {
         1 => {
             let mut tried = failed(Class::Throttled);
             if let windrow_engine::execute::Verdict::Failed(failure) = &mut tried.verdict {
@@ -126,7 +126,7 @@ async fn a_retry_waits_as_long_as_its_target_asked() {
             }
             tried
         }
-        _ => Tried::completed("1"),
+        _ => Outcome::completed("1"),
     };
     let engine = world.engine().executor(executor);
     let watch = async {
@@ -149,14 +149,14 @@ async fn an_instance_that_was_taken_for_dead_joins_again_and_goes_on() {
     let batch = batch(&*world.store, 4).await;
     let (first, reaped) = (Wake::new(), Arc::new(AtomicBool::new(false)));
     let (hung, again) = (first.clone(), reaped.clone());
-    let executor = move |call: Call| {
+    let executor = move |attempt: Attempt| {
         let (hung, hangs) = (hung.clone(), !again.load(Ordering::SeqCst));
         async move {
-            if call.line == 1 && hangs {
+            if attempt.line == 1 && hangs {
                 hung.give();
                 return std::future::pending().await;
             }
-            Tried::completed("1")
+            Outcome::completed("1")
         }
     };
     let engine = world.engine().executor(executor);
@@ -179,12 +179,13 @@ async fn an_idle_engine_asks_the_store_at_most_twice_a_second() {
     const WINDOW_SECS: usize = 30;
     const WINDOWS: usize = 20;
     let world = World::new().await;
-    let store = Watched::around(world.store.clone());
-    let engine = world.engine_on(store.clone()).executor(async |_: Call| Tried::completed("1"));
+    let store = Watched::layer(world.store.clone());
+    let engine =
+        world.engine_on(store.clone()).executor(async |_: Attempt| Outcome::completed("1"));
     let watch = async {
         let mut asked = Vec::new();
         for _ in 0..WINDOW_SECS * WINDOWS {
-            asked.push(store.around().asked_any());
+            asked.push(store.layer().asked_any());
             world.pass(Duration::from_secs(1)).await;
         }
         world.stop.give();

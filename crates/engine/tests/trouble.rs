@@ -14,7 +14,7 @@ use kit::world::World;
 use kit::{batch, failed};
 use windrow_domain::InstanceId;
 use windrow_domain::attempt::Class;
-use windrow_engine::execute::{Call, Executor, Tried};
+use windrow_engine::execute::{Attempt, Executor, Outcome};
 use windrow_engine::signal::Stop;
 use windrow_engine::storage::Storage;
 use windrow_engine::{Event, Options};
@@ -37,7 +37,7 @@ impl Gate {
 
 #[async_trait::async_trait]
 impl Executor for Gate {
-    async fn execute(&self, _: Call) -> Tried {
+    async fn execute(&self, _: Attempt) -> Outcome {
         let flying = self.flying.fetch_add(1, Ordering::SeqCst) + 1;
         if self.open.is_given() {
             self.most.fetch_max(flying, Ordering::SeqCst);
@@ -45,7 +45,7 @@ impl Executor for Gate {
         self.open.given().await;
         tokio::task::yield_now().await;
         self.flying.fetch_sub(1, Ordering::SeqCst);
-        Tried::completed("1")
+        Outcome::completed("1")
     }
 }
 
@@ -89,7 +89,7 @@ async fn a_sweeper_with_a_broken_storage_keeps_no_batch_from_being_closed() {
     let broken = world.engine().storage(Storage::local(folder.path()).unwrap());
     // Where the folder of all outputs should be, something else is in the way.
     std::fs::write(folder.path().join("batches"), "").unwrap();
-    let broken = broken.executor(async |_: Call| Tried::completed("1")).build();
+    let broken = broken.executor(async |_: Attempt| Outcome::completed("1")).build();
     let mut heard = broken.handle().subscribe();
     let other = async {
         let failed = |event| matches!(event, Ok(Event::OutputFailed { .. }));
@@ -108,19 +108,19 @@ async fn a_sweeper_with_a_broken_storage_keeps_no_batch_from_being_closed() {
 #[tokio::test]
 async fn nothing_is_claimed_while_leases_are_renewed() {
     let world = World::new().await;
-    let store = Watched::around(world.store.clone());
+    let store = Watched::layer(world.store.clone());
     let first = batch(&*world.store, 1).await;
     let gate = Gate::new();
     let engine = world.engine_on(store.clone()).executor(gate.clone() as Arc<dyn Executor>);
     let watch = async {
         world.until(first, |batch| batch.counts.leased == 1).await;
-        store.around().hold(Some("extend_leases"));
-        world.until_so("a renewal", || store.around().asked("extend_leases") == 1).await;
-        let (second, claims) = (batch(&*world.store, 2).await, store.around().asked(CLAIM));
+        store.layer().hold(Some("extend_leases"));
+        world.until_so("a renewal", || store.layer().asked("extend_leases") == 1).await;
+        let (second, claims) = (batch(&*world.store, 2).await, store.layer().asked(CLAIM));
         // It looks for work once a second, and sees this.
         world.pass(Duration::from_secs(5)).await;
-        assert_eq!(store.around().asked(CLAIM), claims, "claims while a renewal is under way");
-        store.around().hold(None);
+        assert_eq!(store.layer().asked(CLAIM), claims, "claims while a renewal is under way");
+        store.layer().hold(None);
         gate.open.give();
         world.until(first, |batch| batch.state.is_closed()).await;
         world.closes(second).await;
@@ -130,8 +130,8 @@ async fn nothing_is_claimed_while_leases_are_renewed() {
 }
 
 /// What a proxy answers while nobody is behind it.
-fn unavailable() -> Tried {
-    Tried { http_status: Some(503), ..failed(Class::Server) }
+fn unavailable() -> Outcome {
+    Outcome { http_status: Some(503), ..failed(Class::Server) }
 }
 
 #[tokio::test]
@@ -143,10 +143,10 @@ async fn an_upstream_that_is_gone_behind_its_proxy_costs_no_line_its_result() {
     let batch = batch(&*world.store, LINES).await;
     let (clock, tries) = (world.clock.clone(), Arc::new(AtomicU32::new(0)));
     let counted = tries.clone();
-    let executor = move |_: Call| {
+    let executor = move |_: Attempt| {
         counted.fetch_add(1, Ordering::SeqCst);
         let is_gone = clock.millis() < GONE_MS;
-        std::future::ready(if is_gone { unavailable() } else { Tried::completed("1") })
+        std::future::ready(if is_gone { unavailable() } else { Outcome::completed("1") })
     };
     let engine = world.engine().executor(executor);
     let watch = async {
@@ -177,7 +177,7 @@ async fn a_line_whose_upstream_is_never_there_ends_all_the_same() {
     let batch = batch(&*world.store, 1).await;
     let tries = Arc::new(AtomicU32::new(0));
     let counted = tries.clone();
-    let executor = move |_: Call| {
+    let executor = move |_: Attempt| {
         counted.fetch_add(1, Ordering::SeqCst);
         std::future::ready(unavailable())
     };
@@ -194,7 +194,7 @@ async fn a_line_whose_upstream_is_never_there_ends_all_the_same() {
 #[tokio::test]
 async fn an_instance_that_joined_again_closes_under_its_new_id() {
     let world = World::new().await;
-    let store = Watched::around(world.store.clone());
+    let store = Watched::layer(world.store.clone());
     let batch = batch(&*world.store, 2).await;
     let gate = Gate::new();
     let engine = world.engine_on(store.clone()).executor(gate.clone() as Arc<dyn Executor>);
@@ -202,12 +202,12 @@ async fn an_instance_that_joined_again_closes_under_its_new_id() {
         world.until(batch, |batch| batch.counts.leased == 2).await;
         let members = world.store.members().await.unwrap();
         world.store.tombstone(members[0].instance).await.unwrap();
-        world.until_so("a new id", || store.around().asked("register") == 2).await;
-        store.around().hold(Some("close_batch"));
+        world.until_so("a new id", || store.layer().asked("register") == 2).await;
+        store.layer().hold(Some("close_batch"));
         gate.open.give();
-        world.until_so("a closing", || store.around().asked("close_batch") == 1).await;
+        world.until_so("a closing", || store.layer().asked("close_batch") == 1).await;
         assert_eq!(world.store.find_unclosed(10).await.unwrap(), [], "somebody alive has it");
-        store.around().hold(None);
+        store.layer().hold(None);
         world.closes(batch).await;
     };
     let (report, ()) = tokio::join!(engine.run(), watch);

@@ -12,15 +12,15 @@ use standardwebhooks::Webhook as Verifier;
 use windrow_domain::Owner;
 use windrow_domain::attempt::{Class, Failure};
 use windrow_engine::deliver::webhook::{Options, Webhook};
-use windrow_engine::deliver::{Parcel, Publisher};
-use windrow_testkit::upstream::{Act, Script, Upstream};
+use windrow_engine::deliver::{OutgoingMessage, Publisher};
+use windrow_testkit::upstream::{Reply, Script, Upstream};
 
 const NEW: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const OLD: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 const OTHER: &str = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-fn parcel(id: &str) -> Parcel {
-    Parcel {
+fn parcel(id: &str) -> OutgoingMessage {
+    OutgoingMessage {
         id: id.to_owned(),
         owner: Owner::new("acme").unwrap(),
         stream: "orders-7".to_owned(),
@@ -37,7 +37,7 @@ fn options(upstream: &Upstream) -> Options {
     Options { url: url.into(), secrets: vec![NEW.into(), OLD.into()], ..Options::default() }
 }
 
-async fn refused(act: Act) -> Failure {
+async fn refused(act: Reply) -> Failure {
     let upstream = Upstream::start(Script::always(act)).await.unwrap();
     let options = Options { total_ms_max: 300, ..options(&upstream) };
     let webhook = Webhook::new("hook", &options).unwrap();
@@ -48,7 +48,7 @@ async fn refused(act: Act) -> Failure {
 
 #[tokio::test]
 async fn a_message_is_posted_whole_and_any_current_key_verifies_it() {
-    let upstream = Upstream::start(Script::always(Act::json(204, ""))).await.unwrap();
+    let upstream = Upstream::start(Script::always(Reply::json(204, ""))).await.unwrap();
     let webhook = Webhook::new("hook", &options(&upstream)).unwrap();
     let mut sent = parcel("order.7/ü");
     for (name, value) in [
@@ -91,14 +91,14 @@ async fn a_message_is_posted_whole_and_any_current_key_verifies_it() {
 
 #[tokio::test]
 async fn each_answer_says_whether_to_try_again() {
-    let gone = refused(Act::json(410, "")).await;
+    let gone = refused(Reply::json(410, "")).await;
     assert_eq!((gone.class, gone.code.as_str()), (Class::Permanent, "http_410"));
     assert!(gone.message.ends_with("gone, the endpoint wants no more."));
-    let throttled = refused(Act::throttle("7")).await;
+    let throttled = refused(Reply::throttle("7")).await;
     assert_eq!(throttled.class, Class::Throttled);
     assert_eq!(throttled.retry_after, Some(Duration::from_secs(7)));
     assert!(throttled.message.ends_with("answered 429: slow down"), "{}", throttled.message);
-    let down = refused(Act::json(503, "").with_header("retry-after", "3")).await;
+    let down = refused(Reply::json(503, "").with_header("retry-after", "3")).await;
     assert_eq!((down.class, down.retry_after), (Class::Server, Some(Duration::from_secs(3))));
     for (status, class) in [
         (400, Class::Permanent),
@@ -108,22 +108,22 @@ async fn each_answer_says_whether_to_try_again() {
         (409, Class::Server),
         (500, Class::Server),
     ] {
-        assert_eq!(refused(Act::json(status, "")).await.class, class, "{status}");
+        assert_eq!(refused(Reply::json(status, "")).await.class, class, "{status}");
     }
 }
 
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
     let aim = Upstream::start(Script::echo()).await.unwrap();
-    let failure = refused(Act::json(307, "").with_header("location", aim.url())).await;
+    let failure = refused(Reply::json(307, "").with_header("location", aim.url())).await;
     assert_eq!((failure.class, aim.counts().requests), (Class::Unacceptable, 0));
 }
 
 #[tokio::test]
 async fn silence_is_a_timeout_and_a_lost_connection_is_the_networks() {
-    let silent = refused(Act::Hang).await;
+    let silent = refused(Reply::Hang).await;
     assert_eq!((silent.class, silent.code.as_str()), (Class::Timeout, "first_byte_timeout"));
-    let reset = refused(Act::Reset).await;
+    let reset = refused(Reply::Reset).await;
     assert_eq!((reset.class, reset.code.as_str()), (Class::Network, "connection_cut"));
     let upstream = Upstream::start(Script::echo()).await.unwrap();
     upstream.stop().await;
@@ -135,10 +135,10 @@ async fn silence_is_a_timeout_and_a_lost_connection_is_the_networks() {
 #[tokio::test]
 async fn a_receiver_that_said_yes_has_it_whatever_its_body_does() {
     for act in [
-        Act::BigBody { bytes: 1 << 30, told: true },
-        Act::BigBody { bytes: 1 << 30, told: false },
-        Act::CloseMidBody,
-        Act::HangMidBody,
+        Reply::BigBody { bytes: 1 << 30, told: true },
+        Reply::BigBody { bytes: 1 << 30, told: false },
+        Reply::CloseMidBody,
+        Reply::HangMidBody,
     ] {
         let upstream = Upstream::start(Script::always(act)).await.unwrap();
         let options = Options { idle_ms_max: 100, ..options(&upstream) };

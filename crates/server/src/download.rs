@@ -110,7 +110,7 @@ where
         if let Err(error) = writer(Pipe(sender)).await
             && error.kind() != io::ErrorKind::BrokenPipe
         {
-            tracing::error!(error = %windrow_engine::causes(&error), "a download broke off");
+            tracing::error!(error = %windrow_store::error::chain(&error), "a download broke off");
             let _ = last.send(Err(error)).await;
         }
     };

@@ -126,7 +126,7 @@ impl Error {
 
 impl From<windrow_store::Error> for Error {
     fn from(error: windrow_store::Error) -> Self {
-        let causes = windrow_engine::causes(&error);
+        let causes = windrow_store::error::chain(&error);
         match error.kind {
             Kind::Missing => {
                 let what = format!("There is no such thing: {}.", error.subject);

@@ -80,7 +80,7 @@ impl Reader {
                 return self.finish().await;
             };
             match (part.name(), self.begins.take()) {
-                (Some("file"), Some(begins)) => self.pass_on(part, begins).await?,
+                (Some("file"), Some(begins)) => self.delegate(part, begins).await?,
                 (Some("file"), None) => {
                     return Err(Some(Error::invalid("file", "There is more than one `file`.")));
                 }
@@ -97,7 +97,7 @@ impl Reader {
     }
 
     /// What is known to be wrong already stops it before anything is stored.
-    async fn pass_on(
+    async fn delegate(
         &mut self,
         mut part: Part<'_>,
         begins: oneshot::Sender<Begun>,

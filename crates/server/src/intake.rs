@@ -236,7 +236,7 @@ fn refused(error: ingest::Error) -> Error {
             ),
         },
         ingest::Error::Store { source, .. } => source.into(),
-        ingest::Error::Spill { .. } => Error::internal(windrow_engine::causes(&error)),
+        ingest::Error::Spill { .. } => Error::internal(windrow_store::error::chain(&error)),
     }
 }
 

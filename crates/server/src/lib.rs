@@ -6,8 +6,8 @@
 
 #![warn(missing_docs)]
 
-mod act;
 mod app;
+mod audit_log;
 pub mod auth;
 mod describe;
 mod download;

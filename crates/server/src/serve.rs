@@ -121,7 +121,7 @@ impl App {
             if !used.is_empty()
                 && let Err(error) = self.store.touch_keys(&used).await
             {
-                tracing::warn!(error = %windrow_engine::causes(&error), "use of keys not noted");
+                tracing::warn!(error = %windrow_store::error::chain(&error), "use of keys not noted");
             }
             if over {
                 return;

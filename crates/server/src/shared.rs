@@ -13,7 +13,7 @@ use windrow_domain::Target;
 use windrow_domain::attempt::Class;
 use windrow_domain::control::pace::{Bounds, Pace};
 use windrow_engine::clock::Clock;
-use windrow_engine::execute::{Call, Executor, Limits, Tried, Verdict};
+use windrow_engine::execute::{Attempt, Executor, Limits, Outcome, Verdict};
 
 /// Targets whose slots, and hosts whose pace, are kept when they are at rest.
 const TARGETS_MAX: usize = 1_000;
@@ -119,12 +119,12 @@ impl<E: Executor> Shared<E> {
 
 #[async_trait]
 impl<E: Executor> Executor for Shared<E> {
-    async fn execute(&self, call: Call) -> Tried {
-        let (slots, host) = (self.slots(&call.target), self.host_of(&call.target));
+    async fn execute(&self, attempt: Attempt) -> Outcome {
+        let (slots, host) = (self.slots(&attempt.target), self.host_of(&attempt.target));
         // Nobody closes it, so there is always a slot in the end.
         let _slot = slots.acquire().await;
         host.start(&self.clock).await;
-        let tried = self.inner.execute(call).await;
+        let tried = self.inner.execute(attempt).await;
         host.hear(self.clock.millis(), &tried.verdict);
         tried
     }
@@ -168,15 +168,15 @@ mod tests {
 
     #[async_trait]
     impl Executor for Crowd {
-        async fn execute(&self, _: Call) -> Tried {
+        async fn execute(&self, _: Attempt) -> Outcome {
             let inside = self.inside.fetch_add(1, Ordering::SeqCst) + 1;
             self.most.fetch_max(inside, Ordering::SeqCst);
             let is_first = self.came.fetch_add(1, Ordering::SeqCst) == 0;
             tokio::task::yield_now().await;
             self.inside.fetch_sub(1, Ordering::SeqCst);
             match self.retry_after.filter(|_| is_first) {
-                None => Tried::completed(Bytes::new()),
-                retry_after => Tried::failed(Failure {
+                None => Outcome::completed(Bytes::new()),
+                retry_after => Outcome::failed(Failure {
                     class: Class::Throttled,
                     code: "http_429".to_owned(),
                     message: "Too many.".to_owned(),
@@ -197,14 +197,14 @@ mod tests {
         }
     }
 
-    fn call(target: &str, line: u64) -> Call {
-        Call {
+    fn attempt(target: &str, line: u64) -> Attempt {
+        Attempt {
             batch: BatchId::new(),
             target: Target::new(target).unwrap(),
             lane: 0,
             line,
             raw: Bytes::new(),
-            attempt: 1,
+            number: 1,
             tried: 0,
             answered: 0,
         }
@@ -216,7 +216,7 @@ mod tests {
         let mut tries = JoinSet::new();
         for line in 1..=50 {
             let shared = shared.clone();
-            tries.spawn(async move { shared.execute(call("m", line)).await });
+            tries.spawn(async move { shared.execute(attempt("m", line)).await });
         }
         tries.join_all().await;
         assert_eq!(shared.inner.most.load(Ordering::SeqCst), 3);
@@ -237,7 +237,7 @@ mod tests {
         let mut tries = JoinSet::new();
         for line in 1..=20 {
             let (shared, target) = (shared.clone(), ["a", "b"][usize::from(line > 10)]);
-            tries.spawn(async move { shared.execute(call(target, line)).await });
+            tries.spawn(async move { shared.execute(attempt(target, line)).await });
         }
         let came = || shared.inner.came.load(Ordering::SeqCst);
         settle().await;
@@ -256,9 +256,9 @@ mod tests {
         let retry_after = Some(Duration::from_secs(30));
         let crowd = Crowd { retry_after, ..Crowd::default() };
         let shared = Arc::new(Shared::by(clock.clone(), crowd));
-        shared.execute(call("a", 1)).await;
+        shared.execute(attempt("a", 1)).await;
         let (other, mut tries) = (shared.clone(), JoinSet::new());
-        tries.spawn(async move { other.execute(call("b", 2)).await });
+        tries.spawn(async move { other.execute(attempt("b", 2)).await });
         let came = || shared.inner.came.load(Ordering::SeqCst);
         clock.advance(Duration::from_secs(29));
         settle().await;

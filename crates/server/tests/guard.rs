@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use windrow_domain::Role;
 use windrow_engine::signal::Stop;
 use windrow_server::{App, Options, Parts};
-use windrow_store::around::{Around, Surrounded};
+use windrow_store::layer::{LayeredStore, StoreLayer};
 use windrow_store::{Kind, Store};
 
 use kit::{Nobody, key};
@@ -30,8 +30,8 @@ struct Late {
 }
 
 #[async_trait]
-impl Around for Late {
-    type Call = ();
+impl StoreLayer for Late {
+    type Span = ();
 
     async fn begin(&self, _: &'static str) {}
 
@@ -52,7 +52,7 @@ async fn a_key_that_is_revoked_while_it_is_looked_for_is_not_believed_afterwards
     let late = Late::default();
     // A key is believed for so long that only its revocation can end it here.
     let options = Options { key_ms_max: 3_600_000, ..Options::default() };
-    let surrounded = Arc::new(Surrounded::new(store as Arc<dyn Store>, late.clone()));
+    let surrounded = Arc::new(LayeredStore::new(store as Arc<dyn Store>, late.clone()));
     let parts = kit::parts(surrounded, folder.path(), Nobody);
     let (stop, mut tasks) = (Stop::new(), JoinSet::new());
     let url = kit::serve(App::new(Parts { options, ..parts }), &stop, &mut tasks).await;

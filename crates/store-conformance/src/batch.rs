@@ -407,7 +407,7 @@ pub async fn another_owners_batch_is_missing(world: &impl World) {
     assert_eq!(kind(store.pause_batch(&mine, unknown, None).await), Kind::Missing);
     assert_eq!(kind(store.cancel_batch(&mine, unknown).await), Kind::Missing);
     assert_eq!(kind(store.delete_batch(&mine, unknown).await), Kind::Missing);
-    assert_eq!(kind(store.audit(unknown).await), Kind::Missing);
+    assert_eq!(kind(store.verify(unknown).await), Kind::Missing);
     assert_eq!(batch_state(world, theirs).await, State::InProgress);
 }
 
@@ -432,7 +432,7 @@ pub async fn a_deleted_batch_vanishes_and_leaves_nothing(world: &impl World) {
         assert_eq!(kind(store.batch(&Scope::All, id).await), Kind::Missing);
         assert_eq!(kind(store.lanes(&Scope::All, id).await), Kind::Missing);
         assert_eq!(kind(store.attempts(&Scope::All, id, 1).await), Kind::Missing);
-        assert_eq!(kind(store.audit(id).await), Kind::Missing);
+        assert_eq!(kind(store.verify(id).await), Kind::Missing);
         assert_eq!(kind(store.cancel_batch(&Scope::All, id).await), Kind::Missing);
         assert_eq!(kind(store.delete_batch(&Scope::All, id).await), Kind::Missing);
         let taken = store.take_finalisation(id, worker.instance, LEASE_MS).await;

@@ -493,7 +493,7 @@ pub async fn lines_that_come_back_moments_apart_share_a_row(world: &impl World) 
     const LEASES: u64 = 60;
     let store = world.store();
     let worker = Worker::on(store);
-    let rows_of = async |batch| store.audit(batch).await.unwrap().lanes[0].returned.len();
+    let rows_of = async |batch| store.verify(batch).await.unwrap().lanes[0].returned.len();
     let moment = || world.time().advance(Duration::from_micros(7));
 
     let batch = batch_of(store, "ada", 2 * LEASES).await;

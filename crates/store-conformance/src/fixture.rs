@@ -465,18 +465,18 @@ pub(crate) async fn counts(store: &impl Store, id: BatchId) -> Counts {
 pub(crate) fn check(store: &impl Store, id: BatchId) -> impl Future<Output = ()> {
     let caller = std::panic::Location::caller();
     async move {
-        let audit = store.audit(id).await.expect("the batch can be audited");
-        if let Err(sentence) = audit.check() {
+        let rows = store.verify(id).await.expect("the batch can be audited");
+        if let Err(sentence) = rows.check() {
             panic!("at {caller}: {sentence}");
         }
         let batch = batch(store, id).await;
         let lanes = store.lanes(&Scope::All, id).await.expect("the batch has lanes");
-        let from_rows: Counts = audit.lanes.iter().map(|lane| lane.counts).sum();
+        let from_rows: Counts = rows.lanes.iter().map(|lane| lane.counts).sum();
         assert_eq!(batch.counts, from_rows, "at {caller}: status and rows differ");
-        assert_eq!(batch.state, audit.state, "at {caller}: state differs");
+        assert_eq!(batch.state, rows.state, "at {caller}: state differs");
         let shown: Vec<_> = lanes.iter().map(|lane| (lane.lane, lane.phase, lane.counts)).collect();
         let rows: Vec<_> =
-            audit.lanes.iter().map(|lane| (lane.lane, lane.phase, lane.counts)).collect();
+            rows.lanes.iter().map(|lane| (lane.lane, lane.phase, lane.counts)).collect();
         assert_eq!(shown, rows, "at {caller}: lanes differ");
     }
 }
@@ -486,8 +486,8 @@ pub(crate) fn check(store: &impl Store, id: BatchId) -> impl Future<Output = ()>
 pub(crate) fn check_snapshot(store: &impl Store, id: BatchId) -> impl Future<Output = ()> {
     let caller = std::panic::Location::caller();
     async move {
-        let audit = patiently(|| store.audit(id)).await.expect("the batch can be audited");
-        if let Err(sentence) = audit.check() {
+        let rows = patiently(|| store.verify(id)).await.expect("the batch can be audited");
+        if let Err(sentence) = rows.check() {
             panic!("at {caller}: {sentence}");
         }
     }

@@ -487,10 +487,10 @@ pub async fn what_was_answered_outlives_its_writer(world: &impl World) {
     let worker = Worker::on(&writer);
     let batch = writer.create_batch(run_over(sheet.id, "ada")).await.unwrap().id;
     worker.complete(&worker.take(3).await).await;
-    let (audit, rows) = (writer.audit(batch).await.unwrap(), results(&writer, batch).await);
+    let (audit, rows) = (writer.verify(batch).await.unwrap(), results(&writer, batch).await);
     drop((writer, worker));
     let reader = world.another().await;
-    assert_eq!(reader.audit(batch).await.unwrap(), audit);
+    assert_eq!(reader.verify(batch).await.unwrap(), audit);
     assert_eq!(results(&reader, batch).await, rows);
     assert_bytes_read_back(world, &sheet).await;
 }

@@ -4,7 +4,7 @@
 //! and gets one named test for each case, grouped by stage. `make_world` is an async function that
 //! gives a [`World`]: a fresh, empty database and a clock that stands still until a case moves it.
 //! `plane_suite!` does the same, in a module of its own, for a backend that is also a
-//! [`Plane`](windrow_store::Plane).
+//! [`MessageStore`](windrow_store::Plane).
 //!
 //! Holds throughout: no case waits for real time to pass or reads a clock, but for calls that are
 //! dropped half way; each case has its own world; after each case the database's deadlock counter
@@ -15,7 +15,7 @@
 #![expect(clippy::unwrap_used, reason = "a case that cannot go on has failed, and says where")]
 
 mod abandon;
-mod act;
+mod audit_log;
 mod batch;
 mod claim;
 mod finalise;
@@ -160,7 +160,7 @@ cases! { suite, cases;
         a_repeated_creation_is_never_limited,
         the_bound_of_open_batches_holds_however_many_ask,
     }
-    act {
+    audit_log {
         acts_are_listed_oldest_first,
         a_repeated_act_is_noted_once,
         acts_of_another_owners_batch_are_missing,

@@ -11,7 +11,7 @@ use windrow_domain::batch::{Event, apply};
 use windrow_domain::lease::{Loss, on_loss};
 use windrow_domain::{BatchId, Counts, LaneNo, LeaseId, LineSet, Phase, State, Target};
 use windrow_store::claim::Tranche;
-use windrow_store::inspect::BatchAudit;
+use windrow_store::inspect::BatchRows;
 use windrow_store::record::{Outcomes, bucket};
 
 /// A line that came back.
@@ -299,14 +299,14 @@ impl Model {
     }
 
     /// The rows of a batch must say what the model says.
-    pub(crate) fn compare(&self, id: BatchId, audit: &BatchAudit, story: &str) {
+    pub(crate) fn compare(&self, id: BatchId, rows: &BatchRows, story: &str) {
         let batch = &self.batches[&id];
-        if let Err(sentence) = audit.check() {
+        if let Err(sentence) = rows.check() {
             panic!("{story}: {sentence}");
         }
-        assert_eq!(audit.state, batch.state, "{story}: state of {id}");
-        assert_eq!(audit.lanes.len(), batch.lanes.len());
-        for (lane_no, (rows, lane)) in audit.lanes.iter().zip(&batch.lanes).enumerate() {
+        assert_eq!(rows.state, batch.state, "{story}: state of {id}");
+        assert_eq!(rows.lanes.len(), batch.lanes.len());
+        for (lane_no, (rows, lane)) in rows.lanes.iter().zip(&batch.lanes).enumerate() {
             let union =
                 |sets: &[LineSet]| sets.iter().fold(LineSet::new(), |all, set| all.union(set));
             let at = format!("{story}: lane {lane_no} of {id}");

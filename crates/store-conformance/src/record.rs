@@ -154,7 +154,7 @@ pub async fn a_stale_token_cannot_record(world: &impl World) {
     pass(world, LEASE_MS);
     assert_eq!(store.return_lost(10, 3).await.unwrap().returned, 4);
     let new = heir.take(2).await;
-    let before = store.audit(batch).await.unwrap();
+    let before = store.verify(batch).await.unwrap();
 
     for outcomes in [
         finished(&old, Status::Failed),
@@ -164,7 +164,7 @@ pub async fn a_stale_token_cannot_record(world: &impl World) {
     ] {
         let reply = zombie.record(outcomes).await;
         assert_eq!(reply.folds, [Fold::Lost { lease: old.lease.held.id }]);
-        assert_eq!(store.audit(batch).await.unwrap(), before, "nothing was recorded");
+        assert_eq!(store.verify(batch).await.unwrap(), before, "nothing was recorded");
     }
     assert!(results(store, batch).await.is_empty());
     assert!(store.attempts(&Scope::All, batch, 1).await.unwrap().is_empty());
@@ -206,7 +206,7 @@ pub async fn a_repeated_record_changes_nothing(world: &impl World) {
     outcomes.again = again_some(&tranche, later(world, 9000), |seq| seq == 2).again;
     outcomes.released = LineSet::range(3, 3);
     let (first, _) = kept(&worker.record(outcomes.clone()).await);
-    let (rows, audit) = (results(store, batch).await, store.audit(batch).await.unwrap());
+    let (rows, places) = (results(store, batch).await, store.verify(batch).await.unwrap());
     pass(world, 1000);
     for _ in 0..2 {
         let (again, ignored) = kept(&worker.record(outcomes.clone()).await);
@@ -214,7 +214,7 @@ pub async fn a_repeated_record_changes_nothing(world: &impl World) {
         assert_eq!(ignored.to_string(), "0-3");
     }
     assert_eq!(results(store, batch).await, rows);
-    assert_eq!(store.audit(batch).await.unwrap(), audit);
+    assert_eq!(store.verify(batch).await.unwrap(), places);
     assert_eq!(store.attempts(&Scope::All, batch, 3).await.unwrap().len(), 1);
     check(store, batch).await;
 }

@@ -4,7 +4,7 @@ use windrow_domain::attempt::{Class, Status};
 use windrow_domain::{BatchId, LineSet, State};
 use windrow_store::batch::{REPROCESS_LINES_MAX, Reprocess, Reprocessed, Select};
 use windrow_store::error::Kind;
-use windrow_store::inspect::{TRIES_LINES_MAX, Tries};
+use windrow_store::inspect::{AttemptCounts, TRIES_LINES_MAX};
 use windrow_store::record::{Again, Finished, Outcomes};
 use windrow_store::{Batches, Finalise, Inspect, Store, Sweep};
 
@@ -325,18 +325,22 @@ pub async fn tries_are_counted_for_many_lines_at_once(world: &impl World) {
         worker.record(Outcomes { again, ..Outcomes::of(tranche.lease.held.clone()) }).await;
         pass(world, 1000);
     }
-    let counted = |line, tried, answered| Tries { line, tried, answered };
+    let counted = |line, tried, answered| AttemptCounts { line, tried, answered };
     let before = [counted(1, 4, 2), counted(2, 4, 2)];
-    assert_eq!(store.tries(id, &[4, 2, 1, 99, u64::MAX]).await.unwrap(), before);
+    assert_eq!(store.attempt_counts(id, &[4, 2, 1, 99, u64::MAX]).await.unwrap(), before);
     worker.drain(id, &[MODEL]).await;
-    assert_eq!(store.tries(id, &[1, 2, 3]).await.unwrap(), before, "a result is no history");
+    assert_eq!(
+        store.attempt_counts(id, &[1, 2, 3]).await.unwrap(),
+        before,
+        "a result is no history"
+    );
     reprocess(store, step(id, Select::Lines(LineSet::range(2, 3)))).await;
     let after = [counted(1, 4, 2), counted(2, 5, 3), counted(3, 1, 1)];
-    assert_eq!(store.tries(id, &[1, 2, 3, 4]).await.unwrap(), after);
+    assert_eq!(store.attempt_counts(id, &[1, 2, 3, 4]).await.unwrap(), after);
 
-    assert_eq!(store.tries(BatchId::new(), &[1, 2]).await.unwrap(), []);
-    assert_eq!(store.tries(id, &[]).await.unwrap(), []);
+    assert_eq!(store.attempt_counts(BatchId::new(), &[1, 2]).await.unwrap(), []);
+    assert_eq!(store.attempt_counts(id, &[]).await.unwrap(), []);
     let most: Vec<u64> = (1..).take(TRIES_LINES_MAX + 1).collect();
-    assert_eq!(store.tries(id, &most[1..]).await.unwrap(), after[1..]);
-    assert_eq!(kind(store.tries(id, &most).await), Kind::Invalid);
+    assert_eq!(store.attempt_counts(id, &most[1..]).await.unwrap(), after[1..]);
+    assert_eq!(kind(store.attempt_counts(id, &most).await), Kind::Invalid);
 }

@@ -104,8 +104,8 @@ impl<W: World> Walker<'_, W> {
 
     async fn compare(&self) {
         for id in self.model.batches.keys() {
-            let audit = self.world.store().audit(*id).await.expect("an audit is made");
-            self.model.compare(*id, &audit, &self.story);
+            let rows = self.world.store().verify(*id).await.expect("an audit is made");
+            self.model.compare(*id, &rows, &self.story);
             let shown = batch(self.world.store(), *id).await;
             assert_eq!(shown.generation, self.model.batches[id].generation, "{}", self.story);
         }

@@ -8,7 +8,7 @@ use windrow_domain::attempt::{Class, Status};
 use windrow_domain::batch::{Event, apply};
 use windrow_domain::lines::TEXT_BYTES_MAX;
 use windrow_domain::{BatchId, LineSet, Phase};
-use windrow_store::act::{ACTS_MAX, NewAct};
+use windrow_store::audit_log::{AUDIT_ENTRIES_MAX, NewAuditEntry};
 use windrow_store::batch::{
     Batch, Batches, METADATA_PAIRS_MAX, NewBatch, REPROCESS_LINES_MAX, Reprocess, Reprocessed,
     Select, put_back_error,
@@ -87,18 +87,23 @@ impl Batches for PostgresStore {
         Err(Error::new(Kind::Conflict, VERB, batch).because(because))
     }
 
-    async fn add_act(&self, scope: &Scope, batch: BatchId, act: NewAct) -> Result<()> {
+    async fn add_audit_entry(
+        &self,
+        scope: &Scope,
+        batch: BatchId,
+        entry: NewAuditEntry,
+    ) -> Result<()> {
         const VERB: &str = "add act to batch";
-        act.check(VERB)?;
+        entry.check(VERB)?;
         let params = [
             (&self.db.now() as _, Type::TIMESTAMPTZ),
             (&batch.0 as _, Type::UUID),
             (&scope.owner() as _, Type::TEXT),
-            (&act.id.0 as _, Type::UUID),
-            (&act.actor as _, Type::TEXT),
-            (&act.address as _, Type::TEXT),
-            (&act.action as _, Type::TEXT),
-            (&i64::from(ACTS_MAX) as _, Type::INT8),
+            (&entry.id.0 as _, Type::UUID),
+            (&entry.actor as _, Type::TEXT),
+            (&entry.address as _, Type::TEXT),
+            (&entry.action as _, Type::TEXT),
+            (&i64::from(AUDIT_ENTRIES_MAX) as _, Type::INT8),
         ];
         let found = self.db.rows(VERB, &batch, sql!("batch/add_act"), &params).await?;
         if found[0].get("found") { Ok(()) } else { Err(Error::new(Kind::Missing, VERB, batch)) }

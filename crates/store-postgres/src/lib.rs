@@ -23,17 +23,17 @@ mod member;
 mod message;
 mod migrate;
 mod object;
-mod own;
 mod partition;
 mod record;
 mod rows;
 mod sweep;
+mod transactional;
 mod wake;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
-use windrow_store::{Capabilities, Gauges, Plane, Result, Store, Time};
+use windrow_store::{Capabilities, Gauges, MessageStore, Result, Store, Time};
 
 use db::Db;
 
@@ -114,4 +114,4 @@ impl Store for PostgresStore {
     }
 }
 
-impl Plane for PostgresStore {}
+impl MessageStore for PostgresStore {}

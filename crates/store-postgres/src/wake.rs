@@ -47,7 +47,7 @@ impl Wakes for PostgresStore {
         Ok(stream::unfold(ear, next).boxed())
     }
 
-    async fn set_asleep(&self, instance: InstanceId, asleep: bool) -> Result<()> {
+    async fn set_idle(&self, instance: InstanceId, asleep: bool) -> Result<()> {
         let params = [(&instance.0 as _, Type::UUID)];
         let sql = match asleep {
             true => sql!("wake/fall_asleep"),

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use rusqlite::{Row, params};
 use windrow_domain::batch::{Event, apply};
 use windrow_domain::{BatchId, FileId, State};
-use windrow_store::act::{ACTS_MAX, NewAct};
+use windrow_store::audit_log::{AUDIT_ENTRIES_MAX, NewAuditEntry};
 use windrow_store::batch::{
     Batch, Batches, METADATA_PAIRS_MAX, NewBatch, REPROCESS_LINES_MAX, Reprocess, Reprocessed,
 };
@@ -77,10 +77,16 @@ impl Batches for SqliteStore {
         self.write("delete batch", batch, move |tx| delete(tx, &scope, batch)).await
     }
 
-    async fn add_act(&self, scope: &Scope, batch: BatchId, act: NewAct) -> Result<()> {
-        act.check("add act to batch")?;
+    async fn add_audit_entry(
+        &self,
+        scope: &Scope,
+        batch: BatchId,
+        entry: NewAuditEntry,
+    ) -> Result<()> {
+        entry.check("add act to batch")?;
         let scope = scope.clone();
-        self.write("add act to batch", batch, move |tx| add_act(tx, &scope, batch, &act)).await
+        self.write("add act to batch", batch, move |tx| add_audit_entry(tx, &scope, batch, &entry))
+            .await
     }
 }
 
@@ -148,8 +154,8 @@ fn create(tx: &Tx<'_>, new: &NewBatch) -> Result<Batch> {
     }
     insert(tx, new, state)?;
     let created = find(tx, &Scope::All, new.id)?;
-    let act = if state.is_closed() { state.as_str() } else { "created" };
-    lifecycle::tell(tx, &created, act, state, None)?;
+    let entry = if state.is_closed() { state.as_str() } else { "created" };
+    lifecycle::tell(tx, &created, entry, state, None)?;
     Ok(created)
 }
 
@@ -240,8 +246,8 @@ pub(crate) fn steer(
     }
     fold::steer(tx, id, to)?;
     let steered = find(tx, scope, id)?;
-    let act = if to == State::InProgress { "resumed" } else { to.as_str() };
-    lifecycle::tell(tx, &steered, act, to, reason)?;
+    let entry = if to == State::InProgress { "resumed" } else { to.as_str() };
+    lifecycle::tell(tx, &steered, entry, to, reason)?;
     Ok(steered)
 }
 
@@ -253,11 +259,12 @@ fn delete(tx: &Tx<'_>, scope: &Scope, id: BatchId) -> Result<()> {
     drop_outputs(tx, id)
 }
 
-fn add_act(tx: &Tx<'_>, scope: &Scope, id: BatchId, act: &NewAct) -> Result<()> {
+fn add_audit_entry(tx: &Tx<'_>, scope: &Scope, id: BatchId, entry: &NewAuditEntry) -> Result<()> {
     let batch = find(tx, scope, id)?.id.0.into_bytes();
-    let done = params![batch, act.id.0.into_bytes(), tx.now, act.actor, act.address, act.action];
+    let done =
+        params![batch, entry.id.0.into_bytes(), tx.now, entry.actor, entry.address, entry.action];
     tx.run(sql!("batch/add_act"), done)?;
-    tx.run(sql!("batch/trim_acts"), params![batch, ACTS_MAX]).map(|_| ())
+    tx.run(sql!("batch/trim_acts"), params![batch, AUDIT_ENTRIES_MAX]).map(|_| ())
 }
 
 /// Makes the outputs of a batch vanish.

@@ -24,7 +24,6 @@ mod member;
 mod message;
 mod object;
 mod open;
-mod own;
 mod partition;
 mod permits;
 mod readers;
@@ -33,6 +32,7 @@ mod returned;
 mod row;
 mod schema;
 mod sweep;
+mod transactional;
 mod tx;
 mod wake;
 mod writer;
@@ -40,7 +40,7 @@ mod writer;
 use std::fmt;
 use std::sync::atomic::Ordering;
 
-use windrow_store::{Capabilities, Gauges, Plane, Result, Store};
+use windrow_store::{Capabilities, Gauges, MessageStore, Result, Store};
 
 pub use open::{Durability, Location, Options};
 
@@ -111,7 +111,7 @@ impl fmt::Debug for SqliteStore {
     }
 }
 
-impl Plane for SqliteStore {}
+impl MessageStore for SqliteStore {}
 
 impl Store for SqliteStore {
     fn capabilities(&self) -> Capabilities {

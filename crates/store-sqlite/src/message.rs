@@ -16,8 +16,9 @@ use rusqlite::Row;
 use windrow_domain::{DeadLetterId, Queue};
 use windrow_store::inspect::{Page, check_limit};
 use windrow_store::message::{
-    Backlog, Commit, Committed, DeadLetter, Exchange, Exchanged, Message, MessageRef, Messages,
-    MessagesQuery, NewMessage, Read, Sent, Tidied, Upkeep, Work, check_send,
+    Backlog, Commit, Committed, DeadLetter, Exchange, Exchanged, Message, MessageRef,
+    MessageRetention, Messages, MessagesQuery, NewMessage, PrunedMessages, Read, Sent, Work,
+    check_send,
 };
 use windrow_store::{Result, Scope};
 
@@ -86,7 +87,7 @@ impl Messages for SqliteStore {
         self.read("count backlog", "messages", backlog::count).await
     }
 
-    async fn tidy_messages(&self, upkeep: Upkeep, limit: u32) -> Result<Tidied> {
+    async fn prune_messages(&self, upkeep: MessageRetention, limit: u32) -> Result<PrunedMessages> {
         self.write("tidy", "messages", move |tx| tidy::all(tx, &upkeep, limit)).await
     }
 }

@@ -17,7 +17,7 @@ impl Wakes for SqliteStore {
         Ok(stream::pending().boxed())
     }
 
-    async fn set_asleep(&self, _: InstanceId, _: bool) -> Result<()> {
+    async fn set_idle(&self, _: InstanceId, _: bool) -> Result<()> {
         Ok(())
     }
 }

@@ -117,7 +117,7 @@ async fn a_batch_drains_in_memory() {
     let store = SqliteStore::open(Options::default()).await.unwrap();
     let batch = batch_of(&store, 100).await;
     assert_eq!(drain(&store, InstanceId::new()).await, 100);
-    let audit = store.audit(batch.id).await.unwrap();
+    let audit = store.verify(batch.id).await.unwrap();
     audit.check().unwrap();
     assert!(matches!(audit.state, State::Finalizing(_)));
     assert_eq!(audit.lanes[0].counts.completed, 100);
@@ -182,7 +182,7 @@ async fn what_was_answered_is_there_after_reopening() {
     drop(store);
 
     let store = SqliteStore::open(options).await.unwrap();
-    let audit = store.audit(batch.id).await.unwrap();
+    let audit = store.verify(batch.id).await.unwrap();
     audit.check().unwrap();
     assert_eq!(audit.lanes[0].counts.leased, 5);
     let reply = store.record(instance, vec![all_completed(&claimed)]).await.unwrap();
@@ -204,7 +204,7 @@ async fn two_stores_on_one_file_share_the_work() {
         workers.spawn(async move { drain(&store, InstanceId::new()).await });
     }
     assert_eq!(workers.join_all().await.iter().sum::<u64>(), 2_000);
-    let audit = two.audit(batch.id).await.unwrap();
+    let audit = two.verify(batch.id).await.unwrap();
     audit.check().unwrap();
     assert_eq!(audit.lanes[0].counts.completed, 2_000);
 }

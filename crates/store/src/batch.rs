@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use windrow_domain::attempt::Status;
 use windrow_domain::{BatchId, Counts, FileId, LineSet, Owner, State};
 
-use crate::act::NewAct;
+use crate::audit_log::NewAuditEntry;
 use crate::ingest::{LineError, Verdict};
 use crate::{Result, Scope, error};
 
@@ -205,6 +205,11 @@ pub trait Batches {
     async fn delete_batch(&self, scope: &Scope, batch: BatchId) -> Result<()>;
 
     /// Notes what somebody did to a batch, at the database's time; the newest
-    /// [`crate::act::ACTS_MAX`] are kept. A repeat with the same id has no effect.
-    async fn add_act(&self, scope: &Scope, batch: BatchId, act: NewAct) -> Result<()>;
+    /// [`crate::audit_log::AUDIT_ENTRIES_MAX`] are kept. A repeat with the same id has no effect.
+    async fn add_audit_entry(
+        &self,
+        scope: &Scope,
+        batch: BatchId,
+        act: NewAuditEntry,
+    ) -> Result<()>;
 }

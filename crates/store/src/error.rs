@@ -141,3 +141,9 @@ pub fn text(verb: &'static str, field: &'static str, text: &str, bytes_max: usiz
     let because = format!("{field} has at most {bytes_max} bytes and no zero character");
     Err(Error::new(Kind::Invalid, verb, field).because(because))
 }
+
+/// An error with its causes, on one line.
+pub fn chain(error: &(dyn StdError + 'static)) -> String {
+    let chain = std::iter::successors(Some(error), |error| StdError::source(*error));
+    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}

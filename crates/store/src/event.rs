@@ -3,7 +3,7 @@
 //! Holds throughout: versions of a stream are dense from one and given under its lock; the feed of all
 //! events gives each once, a stream's own in their order, and never skips one that a slower
 //! transaction commits later: it lags behind open transactions instead. Old events may be pruned as
-//! far as a snapshot stands for them ([`crate::message::Upkeep`]); versions and the feed go on as if
+//! far as a snapshot stands for them ([`crate::message::MessageRetention`]); versions and the feed go on as if
 //! they were there.
 
 use std::fmt;

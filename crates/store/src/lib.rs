@@ -3,7 +3,7 @@
 //! One small trait per stage, named as the stage is everywhere else: [`Ingest`], [`Batches`],
 //! [`Claim`], [`Record`], [`Finalise`], [`Members`], [`Sweep`], [`Inspect`], [`Keys`]; for messages
 //! [`Partitions`], [`Messages`], [`Transactions`], [`Objects`], [`Events`], [`Calls`], [`Wakes`], which
-//! [`Plane`] joins.
+//! [`MessageStore`] joins.
 //! [`Store`] is all of it.
 //! What the contract means is said by `windrow-store-conformance`, which every backend passes.
 //!
@@ -13,8 +13,7 @@
 
 #![warn(missing_docs)]
 
-pub mod act;
-pub mod around;
+pub mod audit_log;
 pub mod batch;
 pub mod call;
 pub mod claim;
@@ -24,14 +23,15 @@ pub mod finalise;
 pub mod ingest;
 pub mod inspect;
 pub mod key;
+pub mod layer;
 pub mod member;
 pub mod message;
 pub mod object;
-pub mod own;
 pub mod partition;
 pub mod record;
 pub mod sweep;
 pub mod time;
+pub mod transactional;
 pub mod wake;
 
 pub use batch::Batches;
@@ -46,11 +46,11 @@ pub use key::Keys;
 pub use member::Members;
 pub use message::Messages;
 pub use object::Objects;
-pub use own::Transactions;
 pub use partition::Partitions;
 pub use record::Record;
 pub use sweep::Sweep;
 pub use time::Time;
+pub use transactional::Transactions;
 pub use wake::Wakes;
 
 use serde::Serialize;
@@ -108,7 +108,7 @@ pub struct Gauges {
 }
 
 /// What messages, events and calls ask of a database.
-pub trait Plane:
+pub trait MessageStore:
     Members
     + Partitions
     + Messages
@@ -125,7 +125,7 @@ pub trait Plane:
 
 /// Everything the engine asks of a database.
 pub trait Store:
-    Plane + Ingest + Batches + Claim + Record + Finalise + Sweep + Inspect + Keys
+    MessageStore + Ingest + Batches + Claim + Record + Finalise + Sweep + Inspect + Keys
 {
     /// What this backend can do.
     fn capabilities(&self) -> Capabilities;

@@ -491,7 +491,7 @@ pub const BACKLOG_MAX: u64 = 100_000;
 
 /// How long things are kept that nobody needs for work any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Upkeep {
+pub struct MessageRetention {
     /// Ids of messages, after they were first seen. One whose message is not done is kept.
     pub dedupe_ms: u64,
     /// Answered calls before they move to the archive.
@@ -509,7 +509,7 @@ pub struct Upkeep {
 
 /// What was tidied away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Tidied {
+pub struct PrunedMessages {
     /// Ids of messages that may be used again.
     pub ids: u64,
     /// Calls that moved to the archive.
@@ -526,7 +526,7 @@ pub struct Tidied {
     pub events: u64,
 }
 
-impl Tidied {
+impl PrunedMessages {
     /// Everything together.
     pub fn total(&self) -> u64 {
         let Self { ids, archived, expired, tombstones, dead, streams, events } = self;
@@ -571,7 +571,7 @@ pub trait Messages {
     async fn backlog(&self) -> Result<Vec<Backlog>>;
 
     /// Tidies up to `limit` rows of each kind away.
-    async fn tidy_messages(&self, upkeep: Upkeep, limit: u32) -> Result<Tidied>;
+    async fn prune_messages(&self, upkeep: MessageRetention, limit: u32) -> Result<PrunedMessages>;
 }
 
 /// What a call's message says besides its arguments.

@@ -28,5 +28,5 @@ pub trait Wakes {
 
     /// Says that the instance sleeps and wants to be told, or that it is awake and looks by itself.
     /// Look once more after falling asleep: what was sent at that moment tells nobody.
-    async fn set_asleep(&self, instance: InstanceId, asleep: bool) -> Result<()>;
+    async fn set_idle(&self, instance: InstanceId, asleep: bool) -> Result<()>;
 }

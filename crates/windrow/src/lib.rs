@@ -51,16 +51,16 @@
 //! let batch = store.create_batch(batch).await?;
 //!
 //! // The first try of line 3 fails, as the world does. It is tried again, and every line ends once.
-//! let shout = async |call: Call| {
-//!     if call.line == 3 && call.attempt == 1 {
-//!         return Tried::failed(Failure {
+//! let shout = async |attempt: Attempt| {
+//!     if attempt.line == 3 && attempt.number == 1 {
+//!         return Outcome::failed(Failure {
 //!             class: Class::Server,
 //!             code: "hoarse".to_owned(),
 //!             message: "Lost its voice for a moment.".to_owned(),
 //!             retry_after: None,
 //!         });
 //!     }
-//!     Tried::completed(call.raw.to_ascii_uppercase())
+//!     Outcome::completed(attempt.raw.to_ascii_uppercase())
 //! };
 //! Engine::builder(store.clone())
 //!     .executor(shout)
@@ -96,7 +96,7 @@ pub mod prelude {
         BatchId, Counts, FileId, InstanceId, KeyId, LeaseId, LineSet, OutputKind, Owner, Role,
         State, Target,
     };
-    pub use windrow_engine::execute::{Call, Executor, Tried};
+    pub use windrow_engine::execute::{Attempt, Executor, Outcome};
     pub use windrow_engine::ingest::{Options as IngestOptions, ingest};
     pub use windrow_engine::{Engine, Until};
     pub use windrow_store::batch::{Batch, NewBatch};

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
-use windrow_testkit::upstream::{Act, Gate, Script, Seen, Upstream};
+use windrow_testkit::upstream::{Gate, Reply, Script, Seen, Upstream};
 
 /// Asking for this and a name opens the gate of that name.
 const GATE: &str = "/gate/";
@@ -21,20 +21,20 @@ pub async fn start() -> io::Result<Upstream> {
     Upstream::start(Script::new(move |seen| act(&gates, seen))).await
 }
 
-fn act(gates: &Gates, seen: &Seen) -> Act {
+fn act(gates: &Gates, seen: &Seen) -> Reply {
     let gate = |name: &str| {
         let mut gates = gates.lock().unwrap_or_else(PoisonError::into_inner);
         gates.entry(name.to_owned()).or_default().clone()
     };
     if let Some(name) = seen.path.strip_prefix(GATE) {
         gate(name).open();
-        return Act::json(200, "{}");
+        return Reply::json(200, "{}");
     }
     let body: Value = serde_json::from_slice(&seen.body).unwrap_or_default();
     let act = match body["fate"].as_str() {
-        Some("refuse") => Act::error(400, "this one is refused"),
-        Some("missing") => Act::error(404, "there is no such thing"),
-        _ => Act::json(200, completion(&body)),
+        Some("refuse") => Reply::error(400, "this one is refused"),
+        Some("missing") => Reply::error(404, "there is no such thing"),
+        _ => Reply::json(200, completion(&body)),
     };
     match body["gate"].as_str() {
         Some(name) => act.held(&gate(name)),

@@ -40,7 +40,7 @@ impl Ended {
     /// When something contradicts the promise, with a sentence.
     pub async fn rows(ground: &Ground, batch: BatchId, lines: u64) -> Self {
         let store = ground.store();
-        let audit = store.audit(batch).await.expect("a batch can be audited");
+        let audit = store.verify(batch).await.expect("a batch can be audited");
         audit.check().unwrap_or_else(|wrong| panic!("the audit says: {wrong}"));
         let batch = store.batch(&Scope::All, batch).await.expect("the batch is there");
         assert_eq!(batch.state, State::Completed, "{batch:#?}");

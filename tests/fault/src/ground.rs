@@ -138,7 +138,7 @@ impl Ground {
     pub async fn describe(&self, batch: BatchId) -> String {
         let found = self.store.batch(&Scope::All, batch).await;
         let lanes = self.store.lanes(&Scope::All, batch).await;
-        let audit = self.store.audit(batch).await.map(|audit| audit.check());
+        let audit = self.store.verify(batch).await.map(|audit| audit.check());
         let members = self.store.members().await.map(|members| members.len());
         format!(
             "the batch is {found:#?}, its lanes {lanes:?}, audit {audit:?}, members {members:?}"

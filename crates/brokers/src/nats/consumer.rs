@@ -19,7 +19,7 @@ use serde::Deserialize;
 use tracing::{debug, error, info, warn};
 use windrow_domain::attempt::{Class, Failure};
 use windrow_engine::clock::Clock;
-use windrow_engine::deliver::{Arrived, BadOption, Inlet};
+use windrow_engine::deliver::{BadOption, Inbox, IncomingMessage};
 use windrow_engine::signal::Stop;
 
 use super::{Door, Server, WAIT_MS_MAX};
@@ -123,7 +123,7 @@ impl NatsConsumer {
     pub fn new(
         name: impl Into<String>,
         options: ConsumerOptions,
-        inlet: Arc<dyn Inlet>,
+        inbox: Arc<dyn Inbox>,
         clock: Clock,
     ) -> Result<Self, BadOption> {
         options.judge()?;
@@ -131,7 +131,7 @@ impl NatsConsumer {
         let door = Door::new(&name, &options.server)?;
         let backoff = Backoff { ms_min: options.backoff_ms_min, ms_max: options.backoff_ms_max };
         let hold = Duration::from_secs(options.hold_secs_max);
-        let intake = Intake { name, inlet, clock, backoff, hold };
+        let intake = Intake { name, inbox, clock, backoff, hold };
         Ok(Self { options, door, link: Link::new(), intake })
     }
 
@@ -279,7 +279,7 @@ impl NatsConsumer {
         Ok(())
     }
 
-    fn read(&self, message: &Message) -> Result<Arrived, String> {
+    fn read(&self, message: &Message) -> Result<IncomingMessage, String> {
         let bytes = message.payload.len();
         if bytes as u64 > self.options.payload_bytes_max {
             return Err(format!("it has {bytes} bytes"));
@@ -297,7 +297,7 @@ impl NatsConsumer {
         let stream = wire::take(&mut headers, wire::STREAM).unwrap_or(stream);
         let kind = wire::take(&mut headers, wire::KIND).unwrap_or(kind);
         headers.retain(|name, _| !wire::is_reserved(name));
-        Ok(Arrived { id, stream, kind, payload: message.payload.clone(), headers })
+        Ok(IncomingMessage { id, stream, kind, payload: message.payload.clone(), headers })
     }
 
     /// Tells the server never to bring it again. It stays in the stream, where it can be looked at.

@@ -12,7 +12,7 @@ use async_nats::{Client, HeaderMap};
 use async_trait::async_trait;
 use serde::Deserialize;
 use windrow_domain::attempt::{Class, Failure};
-use windrow_engine::deliver::{BadOption, Parcel, Publisher};
+use windrow_engine::deliver::{BadOption, OutgoingMessage, Publisher};
 
 use super::{Door, Server, WAIT_MS_MAX, header_text};
 use crate::link::{Link, failure, too_large, within};
@@ -86,7 +86,7 @@ impl NatsPublisher {
         Ok(Self { name, options, door, link: Link::new(), made: AtomicBool::new(false) })
     }
 
-    fn headers(&self, parcel: &Parcel) -> HeaderMap {
+    fn headers(&self, parcel: &OutgoingMessage) -> HeaderMap {
         let mut headers = HeaderMap::new();
         for (name, value) in wire::headers(parcel) {
             // A sender's name that no header can have is left out; the message is worth more.
@@ -125,7 +125,12 @@ impl NatsPublisher {
         Ok(())
     }
 
-    async fn send(&self, client: Client, subject: String, parcel: &Parcel) -> Result<(), Failure> {
+    async fn send(
+        &self,
+        client: Client,
+        subject: String,
+        parcel: &OutgoingMessage,
+    ) -> Result<(), Failure> {
         let mut context = jetstream::new(client);
         context.set_timeout(Duration::from_millis(self.options.ack_ms_max));
         self.make_stream(&context).await?;
@@ -159,7 +164,7 @@ impl Publisher for NatsPublisher {
         &self.name
     }
 
-    async fn publish(&self, parcel: &Parcel) -> Result<(), Failure> {
+    async fn publish(&self, parcel: &OutgoingMessage) -> Result<(), Failure> {
         if let Some(failure) = too_large(parcel.payload.len(), self.options.payload_bytes_max) {
             return Err(failure);
         }

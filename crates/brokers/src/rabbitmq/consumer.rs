@@ -23,7 +23,7 @@ use serde::Deserialize;
 use tracing::{debug, error, info, warn};
 use windrow_domain::attempt::{Class, Failure};
 use windrow_engine::clock::Clock;
-use windrow_engine::deliver::{Arrived, BadOption, Inlet};
+use windrow_engine::deliver::{BadOption, Inbox, IncomingMessage};
 use windrow_engine::signal::Stop;
 
 use super::publisher::short;
@@ -137,7 +137,7 @@ impl RabbitConsumer {
     pub fn new(
         name: impl Into<String>,
         options: ConsumerOptions,
-        inlet: Arc<dyn Inlet>,
+        inbox: Arc<dyn Inbox>,
         clock: Clock,
     ) -> Result<Self, BadOption> {
         options.judge()?;
@@ -145,7 +145,7 @@ impl RabbitConsumer {
         let door = Door::new(&name, &options.server)?;
         let backoff = Backoff { ms_min: options.backoff_ms_min, ms_max: options.backoff_ms_max };
         let hold = Duration::from_secs(options.hold_secs_max);
-        Ok(Self { options, door, intake: Intake { name, inlet, clock, backoff, hold } })
+        Ok(Self { options, door, intake: Intake { name, inbox, clock, backoff, hold } })
     }
 
     /// Consumes until it is stopped; a broker that is away is waited for.
@@ -285,7 +285,7 @@ impl RabbitConsumer {
         Ok(())
     }
 
-    fn read(&self, delivery: &mut Delivery) -> Result<Arrived, String> {
+    fn read(&self, delivery: &mut Delivery) -> Result<IncomingMessage, String> {
         let bytes = delivery.data.len();
         if bytes as u64 > self.options.payload_bytes_max {
             return Err(format!("it has {bytes} bytes"));
@@ -305,7 +305,7 @@ impl RabbitConsumer {
             headers.insert("content-type".to_owned(), content_type.to_string());
         }
         let payload = std::mem::take(&mut delivery.data).into();
-        Ok(Arrived { id, stream, kind, payload, headers })
+        Ok(IncomingMessage { id, stream, kind, payload, headers })
     }
 
     /// Gives it to the queue's dead-letter exchange, if it has one.

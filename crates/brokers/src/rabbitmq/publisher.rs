@@ -9,7 +9,7 @@ use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{BasicProperties, Channel, Confirmation, Connection, ExchangeKind};
 use serde::Deserialize;
 use windrow_domain::attempt::{Class, Failure};
-use windrow_engine::deliver::{BadOption, Parcel, Publisher};
+use windrow_engine::deliver::{BadOption, OutgoingMessage, Publisher};
 
 use super::{Door, Server, WAIT_MS_MAX};
 use crate::link::{Link, failure, too_large, within};
@@ -107,7 +107,12 @@ impl RabbitPublisher {
         Ok(Line { _connection: Arc::new(connection), channel })
     }
 
-    async fn send(&self, channel: &Channel, key: ShortString, p: &Parcel) -> Result<(), Failure> {
+    async fn send(
+        &self,
+        channel: &Channel,
+        key: ShortString,
+        p: &OutgoingMessage,
+    ) -> Result<(), Failure> {
         let judge = |error: lapin::Error| self.door.judge(&error);
         let exchange = self.options.exchange.as_str().into();
         // Without `mandatory` a message that no queue wants would be confirmed and gone.
@@ -140,7 +145,7 @@ impl Publisher for RabbitPublisher {
         &self.name
     }
 
-    async fn publish(&self, parcel: &Parcel) -> Result<(), Failure> {
+    async fn publish(&self, parcel: &OutgoingMessage) -> Result<(), Failure> {
         if let Some(failure) = too_large(parcel.payload.len(), self.options.payload_bytes_max) {
             return Err(failure);
         }
@@ -163,7 +168,7 @@ impl Publisher for RabbitPublisher {
     }
 }
 
-fn properties(parcel: &Parcel) -> BasicProperties {
+fn properties(parcel: &OutgoingMessage) -> BasicProperties {
     let mut headers = FieldTable::default();
     for (name, value) in wire::headers(parcel) {
         // A name that no header can have is left out; the message is worth more.

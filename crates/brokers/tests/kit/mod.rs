@@ -16,7 +16,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 use windrow_domain::Owner;
 use windrow_domain::attempt::Failure;
 use windrow_engine::clock::Clock;
-use windrow_engine::deliver::{Arrived, Inlet, Parcel, Publisher};
+use windrow_engine::deliver::{Inbox, IncomingMessage, OutgoingMessage, Publisher};
 use windrow_store::{Error, Kind};
 
 /// Longest wait for anything; a test that needs it has failed.
@@ -26,8 +26,8 @@ const TRIES_MAX: u32 = 900;
 const TRY_MS: u64 = 100;
 
 /// Message number `n` of a stream.
-pub(crate) fn parcel(stream: &str, n: usize) -> Parcel {
-    Parcel {
+pub(crate) fn parcel(stream: &str, n: usize) -> OutgoingMessage {
+    OutgoingMessage {
         id: format!("{stream}-{n}"),
         owner: Owner::new("acme").unwrap(),
         stream: stream.to_owned(),
@@ -40,7 +40,7 @@ pub(crate) fn parcel(stream: &str, n: usize) -> Parcel {
 }
 
 /// Publishes as a runner does: again until it is taken.
-pub(crate) async fn insist(publisher: &impl Publisher, parcel: &Parcel) -> u32 {
+pub(crate) async fn insist(publisher: &impl Publisher, parcel: &OutgoingMessage) -> u32 {
     let clock = Clock::machine();
     let mut last: Option<Failure> = None;
     for tries in 0..TRIES_MAX {
@@ -107,7 +107,7 @@ pub(crate) struct Memory {
 
 #[derive(Debug, Default)]
 struct Inner {
-    taken: Vec<Arrived>,
+    taken: Vec<IncomingMessage>,
     ids: HashSet<String>,
     repeats: usize,
     failures_left: usize,
@@ -132,13 +132,13 @@ impl Memory {
     }
 
     /// What it has, in order.
-    pub(crate) fn taken(&self) -> Vec<Arrived> {
+    pub(crate) fn taken(&self) -> Vec<IncomingMessage> {
         self.inner.lock().unwrap().taken.clone()
     }
 
     /// The same as stream and payload.
     pub(crate) fn pairs(&self) -> Vec<(String, String)> {
-        let text = |a: Arrived| (a.stream, String::from_utf8(a.payload.to_vec()).unwrap());
+        let text = |a: IncomingMessage| (a.stream, String::from_utf8(a.payload.to_vec()).unwrap());
         self.taken().into_iter().map(text).collect()
     }
 
@@ -161,8 +161,8 @@ impl Memory {
 }
 
 #[async_trait]
-impl Inlet for Memory {
-    async fn accept(&self, arrived: Vec<Arrived>) -> Result<(), Error> {
+impl Inbox for Memory {
+    async fn accept(&self, arrived: Vec<IncomingMessage>) -> Result<(), Error> {
         let mut inner = self.inner.lock().unwrap();
         if inner.failures_left > 0 {
             inner.failures_left -= 1;

@@ -88,7 +88,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
         taken_in,
         driven,
         outputs: report::Outputs::read(&storage, &batch).await?,
-        contradiction: store.audit(id).await?.check().err(),
+        contradiction: store.verify(id).await?.check().err(),
         batch,
     };
     context.tell(&found.value(), || found.text())?;

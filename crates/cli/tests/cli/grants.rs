@@ -5,7 +5,7 @@ use tokio::process::Child;
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, NoTls};
 use windrow_testkit::postgres::Database;
-use windrow_testkit::upstream::{Act, Script, Upstream};
+use windrow_testkit::upstream::{Reply, Script, Upstream};
 
 use crate::kit::{Desk, Said, ended, signal};
 
@@ -134,8 +134,8 @@ async fn a_role_without_rights_is_told_who_has_them() {
 /// A wallet that says yes, and an upstream that echoes.
 fn script() -> Script {
     Script::new(|seen| match seen.path.as_str() {
-        "/wallet" => Act::json(200, r#"{"reply":{"ok":true}}"#),
-        _ => Act::json(200, "{}"),
+        "/wallet" => Reply::json(200, r#"{"reply":{"ok":true}}"#),
+        _ => Reply::json(200, "{}"),
     })
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Child;
-use windrow_testkit::upstream::{Act, Script, Upstream};
+use windrow_testkit::upstream::{Reply, Script, Upstream};
 
 use crate::kit::{Desk, Said, ended, signal};
 
@@ -15,13 +15,13 @@ fn script(is_gone: bool) -> Script {
     Script::new(move |seen| {
         let body: Value = serde_json::from_slice(&seen.body).unwrap_or_default();
         match seen.path.as_str() {
-            "/wallet" if body["method"] == "overdraw" => Act::error(422, "too little money"),
+            "/wallet" if body["method"] == "overdraw" => Reply::error(422, "too little money"),
             "/wallet" => {
                 let events = json!([{ "kind": "money.moved", "payload": body["args"] }]);
-                Act::json(200, json!({ "reply": body["args"], "events": events }).to_string())
+                Reply::json(200, json!({ "reply": body["args"], "events": events }).to_string())
             }
-            "/hook" if is_gone => Act::error(410, "no more"),
-            _ => Act::json(200, ""),
+            "/hook" if is_gone => Reply::error(410, "no more"),
+            _ => Reply::json(200, ""),
         }
     })
 }

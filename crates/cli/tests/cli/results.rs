@@ -1,6 +1,6 @@
 //! Results, exports and the tries behind them.
 
-use windrow_testkit::upstream::{Act, Script, Upstream};
+use windrow_testkit::upstream::{Reply, Script, Upstream};
 
 use crate::kit::{Desk, ids, ids_of};
 
@@ -9,9 +9,9 @@ async fn desk_after_a_run() -> Desk {
     let script = Script::new(|seen| {
         let body: serde_json::Value = serde_json::from_slice(&seen.body).unwrap();
         match (body["n"].as_u64().unwrap(), seen.key().ends_with(":1")) {
-            (3, _) => Act::error(422, "no\nthree\u{1b}[2J"),
-            (4, true) => Act::error(500, "not yet"),
-            _ => Act::Echo,
+            (3, _) => Reply::error(422, "no\nthree\u{1b}[2J"),
+            (4, true) => Reply::error(500, "not yet"),
+            _ => Reply::Echo,
         }
     });
     let (desk, upstream) = (Desk::new(), Upstream::start(script).await.unwrap());

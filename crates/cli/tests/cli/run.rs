@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use tokio::io::AsyncWriteExt as _;
-use windrow_testkit::upstream::{Act, Script, Upstream};
+use windrow_testkit::upstream::{Reply, Script, Upstream};
 
 use crate::kit::{Desk, ended, exists, ids, ids_of};
 
@@ -39,8 +39,8 @@ async fn failed_lines_go_beside_the_results_and_only_they_are_retried() {
     let script = Script::new(move |seen| {
         let body: serde_json::Value = serde_json::from_slice(&seen.body).unwrap();
         match refuses(body["n"].as_u64().unwrap()) {
-            true => Act::error(400, "I would rather not"),
-            false => Act::Echo,
+            true => Reply::error(400, "I would rather not"),
+            false => Reply::Echo,
         }
     });
     let (desk, upstream) = (Desk::new(), Upstream::start(script).await.unwrap());
@@ -206,7 +206,7 @@ async fn machines_get_a_summary_and_headers_and_keys_are_sent_and_never_shown() 
 
 #[tokio::test]
 async fn a_retry_may_run_the_lines_itself_where_they_were_sent_before() {
-    let script = Script::always(Act::error(400, "not today"));
+    let script = Script::always(Reply::error(400, "not today"));
     let (desk, upstream) = (Desk::new(), Upstream::start(script).await.unwrap());
     desk.requests("a.jsonl", 8);
     assert_eq!(desk.windrow(&["run", "a.jsonl", "--to", &upstream.url()]).await.code, 5);

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use windrow_testkit::upstream::{Act, Script, Upstream};
+use windrow_testkit::upstream::{Reply, Script, Upstream};
 
 use crate::kit::{Desk, ended, ids, ids_of, signal};
 
 fn slow() -> Script {
-    Script::always(Act::Echo.after(Duration::from_millis(20)))
+    Script::always(Reply::Echo.after(Duration::from_millis(20)))
 }
 
 #[tokio::test]

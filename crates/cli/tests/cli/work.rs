@@ -1,6 +1,6 @@
 //! `windrow work`: a worker beside the commands that steer it.
 
-use windrow_testkit::upstream::{Act, Script, Upstream};
+use windrow_testkit::upstream::{Reply, Script, Upstream};
 
 use crate::kit::{Desk, ended, ids, ids_of, signal};
 
@@ -30,7 +30,7 @@ async fn a_worker_runs_what_was_taken_in_and_stops_when_asked() {
 #[tokio::test]
 async fn targets_go_where_the_configuration_says() {
     let (desk, ours) = (Desk::new(), Upstream::start(Script::echo()).await.unwrap());
-    let other = Upstream::start(Script::always(Act::json(200, "{}"))).await.unwrap();
+    let other = Upstream::start(Script::always(Reply::json(200, "{}"))).await.unwrap();
     let line = |id: &str, model: &str| {
         format!(
             "{{\"custom_id\":\"{id}\",\"method\":\"POST\",\"url\":\"/x\",\"body\":{{\"model\":\"{model}\"}}}}\n"

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use proptest::prelude::*;
 use windrow_domain::attempt::{Class, Failure, Status};
-use windrow_domain::retry::{Decision, Patience, Policy};
+use windrow_domain::retry::{Decision, GiveUpPolicy, Policy};
 
 fn failure(class: Class, retry_after: Option<Duration>) -> Failure {
     Failure { class, code: "http_503".to_owned(), message: "Busy.".to_owned(), retry_after }
@@ -111,7 +111,7 @@ proptest! {
         policy in wild(), give_up_secs: u64, backoff_ms_max: u64, away in any::<Duration>(),
         asked in prop::option::of(any::<Duration>()), roll in roll(),
     ) {
-        let patience = Patience { give_up_secs, backoff_ms_max };
+        let patience = GiveUpPolicy { give_up_secs, backoff_ms_max };
         let longest = Duration::from_millis(policy.backoff_ms_max);
         let delay = patience.delay(&policy, away, asked, roll);
         prop_assert!(delay <= longest);
@@ -123,7 +123,7 @@ proptest! {
 
 #[test]
 fn the_longer_a_target_is_away_the_longer_the_waits_up_to_a_bound() {
-    let (policy, patience) = (Policy::default(), Patience::default());
+    let (policy, patience) = (Policy::default(), GiveUpPolicy::default());
     let wait = |secs, roll| patience.delay(&policy, Duration::from_secs(secs), None, roll);
     let longest: Vec<u128> = [0, 1, 4, 10, 60, 3600].map(|secs| wait(secs, 1.0).as_millis()).into();
     assert_eq!(longest, [500, 1_000, 4_000, 10_000, 15_000, 15_000]);
@@ -134,7 +134,7 @@ fn the_longer_a_target_is_away_the_longer_the_waits_up_to_a_bound() {
 
 #[test]
 fn a_message_is_given_up_on_when_it_is_old_and_its_target_is_away_for_a_while() {
-    let patience = Patience::default();
+    let patience = GiveUpPolicy::default();
     let hours = |hours: u64| Duration::from_secs(hours * 3600);
     assert!(!patience.is_over(hours(23), hours(23)));
     assert!(patience.is_over(hours(24), hours(24)));

@@ -15,9 +15,9 @@ use windrow_domain::BatchId;
 use super::{Event, StatusCache};
 use crate::clock::Clock;
 use crate::finalise::{Closing, Error, Finaliser};
-use crate::member::causes;
 use crate::progress::Meter;
 use crate::signal::Stop;
+use windrow_store::error::chain;
 
 /// Batches that wait to be closed; what does not fit is found by the sweep.
 pub(super) const QUEUE_MAX: usize = 1024;
@@ -129,7 +129,7 @@ impl Closer {
     }
 
     fn put_off(&mut self, batch: BatchId, error: &Error) {
-        let sentence = causes(error);
+        let sentence = chain(error);
         tracing::error!(%batch, error = %sentence, "could not close the batch; it is tried again");
         self.meter.set_store_trouble(Some(sentence.clone()));
         let wait = self.failed.get(&batch).map_or(WAIT_MS_MIN, |(_, wait)| *wait);

@@ -20,14 +20,16 @@ use crate::Options;
 use crate::clock::Clock;
 use crate::execute::Executor;
 use crate::finalise::Finaliser;
-use crate::member::{Membership, causes, persist};
+use crate::member::Membership;
 use crate::progress::{Meter, Progress};
+use crate::retry::with_retry;
 use crate::signal::{Stop, Wake};
 use crate::storage::Storage;
 use crate::sweep::{Sweeper, find_unclosed};
-use crate::worker::{Around, Worker};
+use crate::worker::{Worker, WorkerDeps};
 use cache::StatusCache;
 use closer::{Closer, QUEUE_MAX};
+use windrow_store::error::chain;
 
 /// Events that a slow subscriber may lag behind before it misses some.
 const EVENTS_MAX: usize = 256;
@@ -248,11 +250,11 @@ impl Engine {
         let Engine { parts, handle } = self;
         let membership = Membership::new(parts.store.clone(), parts.service.clone());
         let trouble = |error: &windrow_store::Error| {
-            let sentence = format!("could not join: {}", causes(error));
+            let sentence = format!("could not join: {}", chain(error));
             tracing::warn!("{sentence}");
             handle.meter.set_store_trouble(Some(sentence));
         };
-        let joined = persist(&parts.clock, &parts.stop, trouble, || membership.join()).await;
+        let joined = with_retry(&parts.clock, &parts.stop, trouble, || membership.join()).await;
         if parts.stop.is_given() {
             return Ok(Report::default());
         }
@@ -298,7 +300,7 @@ impl Services {
         if worked.is_ok() {
             // A batch may have ended with what went back just now.
             let found = find_unclosed(&*self.parts.store, &self.to_closer, UNCLOSED_MAX).await;
-            found.inspect_err(|error| tracing::warn!(error = %causes(error), "not swept")).ok();
+            found.inspect_err(|error| tracing::warn!(error = %chain(error), "not swept")).ok();
         }
         closer_stop.give();
         let closed = self.in_grace(closing.join_next()).await.flatten();
@@ -306,7 +308,7 @@ impl Services {
         others_stop.give();
         self.in_grace(others.join_all()).await;
         let left = self.membership.leave().await;
-        let left = left.inspect_err(|error| tracing::warn!(error = %causes(error), "not left"));
+        let left = left.inspect_err(|error| tracing::warn!(error = %chain(error), "not left"));
         let released = worked? + left.unwrap_or(0);
         Ok(Report { released, closed })
     }
@@ -362,7 +364,7 @@ impl Services {
         };
         let inline = self.parts.options.finalise_inline;
         let (nobody, _) = mpsc::channel(1);
-        let around = Around {
+        let deps = WorkerDeps {
             store: self.parts.store.clone(),
             executor,
             membership: self.membership.clone(),
@@ -374,7 +376,7 @@ impl Services {
             stop: self.parts.stop.clone(),
             only: self.parts.only,
         };
-        Worker::new(around, rng).run().await
+        Worker::new(deps, rng).run().await
     }
 
     /// Waits for a service to end, no longer than the grace time.

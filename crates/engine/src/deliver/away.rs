@@ -30,8 +30,8 @@ const CODES: [&str; 17] = [
 ];
 
 /// Whether a failure means that the target is away: it was not reached, or said that it is not ready.
-/// Such a try does not count, and the message waits; see [`windrow_domain::retry::Patience`].
-pub fn is_away(failure: &Failure) -> bool {
+/// Such a try does not count, and the message waits; see [`windrow_domain::retry::GiveUpPolicy`].
+pub fn is_unavailable(failure: &Failure) -> bool {
     match failure.class {
         Class::Throttled => true,
         Class::Network => failure.code != CONNECTION_CUT,
@@ -63,7 +63,7 @@ mod tests {
         ] {
             let (code, message) = (code.to_owned(), String::new());
             let failure = Failure { class, code, message, retry_after: None };
-            assert_eq!(is_away(&failure), is, "{failure:?}");
+            assert_eq!(is_unavailable(&failure), is, "{failure:?}");
         }
         assert!(CODES.is_sorted());
     }

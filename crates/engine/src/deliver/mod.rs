@@ -8,7 +8,7 @@
 //! brokers, which live in a crate of their own so that this one stays light.
 
 mod away;
-mod inlet;
+mod inbox;
 mod route;
 mod secret;
 pub mod signature;
@@ -22,14 +22,14 @@ use jiff::Timestamp;
 use windrow_domain::Owner;
 use windrow_domain::attempt::Failure;
 
-pub use away::{CONNECTION_CUT, is_away};
-pub use inlet::{Arrived, Inlet};
+pub use away::{CONNECTION_CUT, is_unavailable};
+pub use inbox::{Inbox, IncomingMessage};
 pub use route::{NameTwice, Pattern, Patterns, Route, Routes};
 pub use secret::{BadOption, Secret, shown};
 
 /// One message on its way out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parcel {
+pub struct OutgoingMessage {
     /// The same at every try: receivers know repeats by it.
     pub id: String,
     /// Whose it is.
@@ -55,6 +55,6 @@ pub trait Publisher: Send + Sync + 'static {
     fn name(&self) -> &str;
 
     /// Sends; `Ok` when the other side has it durably. At least once: the receiver knows repeats by
-    /// the id. Whether a failure counts as a try is said by [`is_away`].
-    async fn publish(&self, parcel: &Parcel) -> Result<(), Failure>;
+    /// the id. Whether a failure counts as a try is said by [`is_unavailable`].
+    async fn publish(&self, parcel: &OutgoingMessage) -> Result<(), Failure>;
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use windrow_domain::Owner;
 
-use super::{Parcel, Publisher};
+use super::{OutgoingMessage, Publisher};
 
 /// A text, or with a star at its end everything that begins like it: `orders-*`, `*`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -108,7 +108,7 @@ impl Routes {
     }
 
     /// The routes that a message goes by, in the order in which they were given.
-    pub fn matching<'a>(&'a self, parcel: &'a Parcel) -> impl Iterator<Item = &'a Route> {
+    pub fn matching<'a>(&'a self, parcel: &'a OutgoingMessage) -> impl Iterator<Item = &'a Route> {
         self.for_message(&parcel.owner, &parcel.stream, &parcel.kind)
     }
 
@@ -148,7 +148,7 @@ mod tests {
             self.0
         }
 
-        async fn publish(&self, _: &Parcel) -> Result<(), Failure> {
+        async fn publish(&self, _: &OutgoingMessage) -> Result<(), Failure> {
             Ok(())
         }
     }

@@ -15,7 +15,7 @@ use windrow_domain::attempt::{Class, Failure};
 
 use super::secret::{BadOption, Secret, shown};
 use super::signature::{self, Key, header_id, header_text};
-use super::{CONNECTION_CUT, Parcel, Publisher};
+use super::{CONNECTION_CUT, OutgoingMessage, Publisher};
 use crate::clock::Clock;
 use crate::execute::http::timeout::{Answer, Bounds, Trouble, exchange};
 use crate::execute::http::{Headers, Upstream, classify, client, retry_after};
@@ -141,7 +141,7 @@ impl Webhook {
         self
     }
 
-    fn request(&self, parcel: &Parcel, now: Timestamp) -> Result<Request, Failure> {
+    fn request(&self, parcel: &OutgoingMessage, now: Timestamp) -> Result<Request, Failure> {
         if parcel.payload.len() as u64 > self.payload_bytes_max {
             let message = format!(
                 "The message has {} bytes, and at most {} are sent.",
@@ -190,7 +190,7 @@ impl Publisher for Webhook {
         &self.name
     }
 
-    async fn publish(&self, parcel: &Parcel) -> Result<(), Failure> {
+    async fn publish(&self, parcel: &OutgoingMessage) -> Result<(), Failure> {
         let request = self.request(parcel, self.clock.now())?;
         let result = exchange(&self.client, request, &self.bounds).await;
         self.judge(self.clock.now(), result)
@@ -224,7 +224,11 @@ fn fixed_headers(options: &Options) -> Result<HeaderMap, BadOption> {
 }
 
 /// The headers of one message: those of the standard, what the message is, what its sender said.
-fn headers(parcel: &Parcel, now: Timestamp, keys: &[Key]) -> Vec<(HeaderName, HeaderValue)> {
+fn headers(
+    parcel: &OutgoingMessage,
+    now: Timestamp,
+    keys: &[Key],
+) -> Vec<(HeaderName, HeaderValue)> {
     let id = header_id(&parcel.id);
     let mut texts: Vec<(String, String)> = Vec::new();
     for (name, value) in &parcel.headers {

@@ -17,7 +17,7 @@ use windrow_domain::{BatchId, LaneNo, Target};
 
 /// One try of one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
+pub struct Attempt {
     /// The batch it belongs to.
     pub batch: BatchId,
     /// Where it goes.
@@ -28,15 +28,15 @@ pub struct Call {
     pub line: u64,
     /// Its exact bytes, as they came in.
     pub raw: Bytes,
-    /// Which try in this generation of the batch, from 1.
-    pub attempt: u32,
+    /// Which attempt in this generation of the batch, from 1.
+    pub number: u32,
     /// Tries behind it, over all generations.
     pub tried: u32,
     /// How many of those got a definitive answer: anything but a failed connection or a timeout.
     pub answered: u32,
 }
 
-impl Call {
+impl Attempt {
     /// The `Idempotency-Key` of this try: `<batch>:<line>:<n>`. After a crash, a failed connection
     /// or a timeout it is the same again, since nobody knows whether the target did the work; `n`
     /// rises with every definitive answer, so that a bad one is not replayed.
@@ -56,7 +56,7 @@ impl Call {
 
 /// What came of a try.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tried {
+pub struct Outcome {
     /// The request's own id, when the executor read it.
     pub custom_id: Option<String>,
     /// The HTTP status, when there was one.
@@ -82,7 +82,7 @@ pub enum Verdict {
     Skipped(String),
 }
 
-impl Tried {
+impl Outcome {
     /// The line has its answer.
     pub fn completed(body: impl Into<Bytes>) -> Self {
         Self { body: Some(body.into()), ..Self::of(Verdict::Completed) }
@@ -118,7 +118,7 @@ pub struct Limits {
 #[async_trait]
 pub trait Executor: Send + Sync + 'static {
     /// Tries a line once.
-    async fn execute(&self, call: Call) -> Tried;
+    async fn execute(&self, attempt: Attempt) -> Outcome;
 
     /// Whether it knows what to do with lines of that target. Others are never claimed.
     fn serves(&self, _target: &Target) -> bool {
@@ -140,18 +140,18 @@ pub trait Executor: Send + Sync + 'static {
 #[async_trait]
 impl<F, T> Executor for F
 where
-    F: Fn(Call) -> T + Send + Sync + 'static,
-    T: Future<Output = Tried> + Send,
+    F: Fn(Attempt) -> T + Send + Sync + 'static,
+    T: Future<Output = Outcome> + Send,
 {
-    async fn execute(&self, call: Call) -> Tried {
-        self(call).await
+    async fn execute(&self, attempt: Attempt) -> Outcome {
+        self(attempt).await
     }
 }
 
 #[async_trait]
 impl Executor for Arc<dyn Executor> {
-    async fn execute(&self, call: Call) -> Tried {
-        (**self).execute(call).await
+    async fn execute(&self, attempt: Attempt) -> Outcome {
+        (**self).execute(attempt).await
     }
 
     fn serves(&self, target: &Target) -> bool {

@@ -13,7 +13,7 @@ use windrow_domain::control::concurrency::{self, Concurrency, Sample};
 use windrow_domain::control::slice::{self, Slice};
 use windrow_domain::{BatchId, LaneNo, LeaseId, Target};
 
-use super::{Call, Limits, Verdict};
+use super::{Attempt, Limits, Verdict};
 
 /// Finished lines are shown to the slice controller in groups of this many…
 const GROUP_LINES: u32 = 64;
@@ -38,14 +38,14 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    pub(crate) fn call(&self, target: &Target) -> Call {
-        Call {
+    pub(crate) fn attempt(&self, target: &Target) -> Attempt {
+        Attempt {
             batch: self.batch,
             target: target.clone(),
             lane: self.lane,
             line: self.line,
             raw: self.raw.clone(),
-            attempt: self.attempt,
+            number: self.attempt,
             tried: self.tried,
             answered: self.answered,
         }

@@ -22,7 +22,7 @@ use windrow_store::{Kind, Retry, Scope, Store};
 use crate::clock::Clock;
 use crate::member::Membership;
 use crate::options::Options;
-use crate::output::{self, Patience, Source, Written};
+use crate::output::{self, Source, StoreRetry, Written};
 use crate::storage::{self, Storage};
 
 use names::Names;
@@ -96,7 +96,7 @@ pub struct Finaliser {
     storage: Option<Storage>,
     who: Who,
     clock: Clock,
-    patience: Patience,
+    store_retry: StoreRetry,
     attempts_max: u32,
     wait: Duration,
     lease_ms: u64,
@@ -117,7 +117,7 @@ impl Finaliser {
             store,
             storage,
             who: Who::Always(instance),
-            patience: Patience::usual(clock.clone()),
+            store_retry: StoreRetry::usual(clock.clone()),
             clock,
             attempts_max: options.finalise_attempts_max.max(1),
             wait: Duration::from_millis(options.finalise_wait_ms),
@@ -155,7 +155,7 @@ impl Finaliser {
         let instance = self.instance();
         for attempt in 1..=self.attempts_max {
             let take = || self.store.take_finalisation(batch, instance, self.lease_ms);
-            match self.patience.ask(take).await {
+            match self.store_retry.ask(take).await {
                 Ok(held) => return Ok(Some(held)),
                 Err(error) if error.kind == Kind::Contended => {}
                 Err(error) if is_over(error.kind) => return Ok(None),
@@ -178,7 +178,7 @@ impl Finaliser {
             let (text, outputs) = (summary.to_string(), summary.outputs(held.batch));
             // A repeat after a lost reply gives the closed batch.
             let close = || self.store.close_batch(held, rows, &text, &outputs);
-            match self.patience.ask(close).await {
+            match self.store_retry.ask(close).await {
                 Ok(batch) => {
                     self.remove_leftovers(held).await;
                     return Ok(Closing::Closed(Box::new(batch)));
@@ -235,7 +235,7 @@ impl Finaliser {
             batch: held.batch,
             ending: Some(held.ending),
             bytes_max: self.output_bytes_max,
-            patience: self.patience.clone(),
+            store_retry: self.store_retry.clone(),
         };
         match output::write(&source, &mut output, &mut errors).await {
             Ok(written) => {

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use windrow_domain::PartitionNo;
 use windrow_store::message::Work;
 use windrow_store::partition::{Fence, Taken};
-use windrow_store::{Plane, Result};
+use windrow_store::{MessageStore, Result};
 
 use crate::clock::Clock;
 use crate::signal::Stop;
@@ -33,16 +33,16 @@ use super::contended::{Contended, HELD, Look};
 use super::entry::{Entry, Judge, Task};
 use super::gauges::{count, set};
 use super::options::Options;
-use super::own::Ran;
 use super::reading::{Reader, Request};
 use super::registry::{Plan, Registry};
 use super::running::{Run, Runs};
 use super::shared::Shared;
 use super::states::States;
+use super::transactional::Ran;
 
 /// What every part of a runner needs.
 pub(super) struct Core {
-    pub(super) store: Arc<dyn Plane>,
+    pub(super) store: Arc<dyn MessageStore>,
     pub(super) registry: Registry,
     pub(super) options: Options,
     pub(super) clock: Clock,

@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use jiff::Timestamp;
 use windrow_domain::attempt::Failure;
 
-use crate::deliver::{Parcel, is_away};
+use crate::deliver::{OutgoingMessage, is_unavailable};
 
 use super::away::Tally;
 use super::context::Context;
@@ -111,7 +111,7 @@ enum Published {
 /// Publishes everywhere at once. On partial failure the message waits for those that are left.
 async fn publish(judge: &Judge, task: Task, publishers: Vec<Named>, ms_max: u64) -> Entry {
     let message = &task.message;
-    let parcel = Parcel {
+    let parcel = OutgoingMessage {
         id: message.id.clone(),
         owner: message.owner.clone(),
         stream: message.stream.as_str().to_owned(),
@@ -135,7 +135,7 @@ async fn publish_to(
     judge: &Judge,
     task: &Task,
     (name, publisher): &Named,
-    parcel: &Parcel,
+    parcel: &OutgoingMessage,
     ms_max: u64,
 ) -> Published {
     // Of a message that others tried before us, only the number of all tries is known.
@@ -189,7 +189,7 @@ impl Left {
             Published::Failed(before, failure) => (before, failure),
         };
         let error = format!("{name}: {}", failure.message);
-        let tries = before.saturating_add(u32::from(!is_away(&failure)));
+        let tries = before.saturating_add(u32::from(!is_unavailable(&failure)));
         let mut tally = Tally { tries, ..Tally::default() };
         match judge.rule(task, &target(name), tries, &failure) {
             Ruling::Again { not_before, counts } => {

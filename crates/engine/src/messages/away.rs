@@ -15,7 +15,7 @@ use windrow_domain::attempt::{Class, Failure};
 use windrow_store::message::MessageRef;
 
 use crate::clock::Clock;
-use crate::deliver::is_away;
+use crate::deliver::is_unavailable;
 
 /// How many ask a target that is away at the same time.
 const ASKING_MAX: usize = 4;
@@ -124,7 +124,7 @@ impl Away {
         let now = self.clock.millis();
         let mut known = self.known();
         let found = known.targets.entry(target.to_owned()).or_default();
-        match failure.filter(|failure| is_away(failure)) {
+        match failure.filter(|failure| is_unavailable(failure)) {
             None => {
                 if found.trouble.take().is_some() {
                     tracing::debug!(whom = target, "it is back");
@@ -229,7 +229,7 @@ mod tests {
         away.note("hook", Some(&refused()));
         let shut = away.shut("hook").unwrap();
         assert_eq!(shut.message, "not tried: nobody there");
-        assert!(is_away(&shut) && away.shut("other").is_none());
+        assert!(is_unavailable(&shut) && away.shut("other").is_none());
         drop(asking);
         assert!(away.is_known("hook") && away.shut("hook").is_none(), "the next may ask");
         away.note("hook", None);

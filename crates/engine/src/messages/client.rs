@@ -14,10 +14,10 @@ use windrow_store::call::{Answer, Call, CallKey, NewCall, Submitted};
 use windrow_store::event::{Append, Appended};
 use windrow_store::message::{Headers, NewMessage, Sent};
 use windrow_store::partition::Setup;
-use windrow_store::{Error, Kind, Plane, Scope};
+use windrow_store::{Error, Kind, MessageStore, Scope};
 
 use crate::clock::Clock;
-use crate::deliver::{Arrived, Inlet};
+use crate::deliver::{Inbox, IncomingMessage};
 
 use super::ear::Ear;
 use super::shared::{Shared, Told};
@@ -101,7 +101,7 @@ pub fn message(queue: Queue, owner: Owner, stream: Stream, id: impl Into<String>
 pub struct Client(Arc<Inner>);
 
 struct Inner {
-    store: Arc<dyn Plane>,
+    store: Arc<dyn MessageStore>,
     clock: Clock,
     /// Of the runner in this process, or of this client alone.
     shared: Arc<Shared>,
@@ -113,17 +113,17 @@ struct Inner {
 impl Client {
     /// A client in a process without a runner. From its first wait on it has a connection of its own by
     /// which it hears of answers; where the database cannot tell, it looks from time to time.
-    pub fn new(store: Arc<dyn Plane>) -> Self {
+    pub fn new(store: Arc<dyn MessageStore>) -> Self {
         Self::with_clock(store, Clock::machine())
     }
 
     /// The same, with another clock.
-    pub fn with_clock(store: Arc<dyn Plane>, clock: Clock) -> Self {
+    pub fn with_clock(store: Arc<dyn MessageStore>, clock: Clock) -> Self {
         Self::with(store, clock, Arc::new(Shared::new(WAITERS_MAX)), Some(Ear::default()))
     }
 
     pub(super) fn with(
-        store: Arc<dyn Plane>,
+        store: Arc<dyn MessageStore>,
         clock: Clock,
         shared: Arc<Shared>,
         ear: Option<Ear>,
@@ -132,7 +132,7 @@ impl Client {
     }
 
     /// The database.
-    pub fn store(&self) -> &Arc<dyn Plane> {
+    pub fn store(&self) -> &Arc<dyn MessageStore> {
         &self.0.store
     }
 
@@ -166,8 +166,8 @@ impl Client {
     }
 
     /// The way in for messages that come from outside and are this owner's.
-    pub fn inlet(&self, owner: Owner) -> OwnerInlet {
-        OwnerInlet { client: self.clone(), owner }
+    pub fn inbox(&self, owner: Owner) -> OwnerInbox {
+        OwnerInbox { client: self.clone(), owner }
     }
 
     /// Who is told of the answers that this client waits for.
@@ -329,14 +329,14 @@ impl Drop for Waiter {
 
 /// Takes messages into an owner's inbox.
 #[derive(Clone)]
-pub struct OwnerInlet {
+pub struct OwnerInbox {
     client: Client,
     owner: Owner,
 }
 
 #[async_trait]
-impl Inlet for OwnerInlet {
-    async fn accept(&self, arrived: Vec<Arrived>) -> Result<(), Error> {
+impl Inbox for OwnerInbox {
+    async fn accept(&self, arrived: Vec<IncomingMessage>) -> Result<(), Error> {
         let owned = arrived.into_iter().map(|arrived| {
             let stream = Stream::new(arrived.stream)
                 .map_err(|bad| Error::new(Kind::Invalid, "accept", "stream").because(bad))?;

@@ -11,9 +11,9 @@ use windrow_domain::attempt::{Class, Failure};
 use windrow_domain::{InstanceId, PartitionNo};
 use windrow_store::message::{Commit, Committed, SEND_BYTES_MAX, SEND_MAX};
 use windrow_store::partition::Fence;
-use windrow_store::{Error, Kind, Plane};
+use windrow_store::{Error, Kind, MessageStore};
 
-use crate::member::causes;
+use windrow_store::error::chain;
 
 use super::entry::{End, Entry, Judge, OURSELVES};
 use super::gauges::{Counters, count};
@@ -36,7 +36,7 @@ pub(super) enum Verdict {
 
 /// Entries that are committed together.
 pub(super) struct Committer {
-    pub(super) store: Arc<dyn Plane>,
+    pub(super) store: Arc<dyn MessageStore>,
     pub(super) judge: Judge,
     pub(super) counters: Arc<Counters>,
 }
@@ -62,7 +62,7 @@ impl Committer {
             let is_last = group.iter().all(|entry| entry.is_failure || entry.end == End::Marked);
             match (error.kind, group.len()) {
                 (Kind::LeaseLost | Kind::Missing, _) => {
-                    let told = causes(&error);
+                    let told = chain(&error);
                     tracing::warn!(error = %told, "a commit came too late: the partition is lost");
                     settled.extend(group.into_iter().map(|entry| (entry, Verdict::Lost)));
                 }
@@ -84,13 +84,13 @@ impl Committer {
                 // refused the next time, since its messages are counted.
                 (Kind::Busy, many) => {
                     count(&self.counters.conflicts);
-                    tracing::debug!(error = %causes(&error), many, "a commit was refused");
+                    tracing::debug!(error = %chain(&error), many, "a commit was refused");
                     let verdict = Verdict::Busy { alone: many == 1 };
                     settled.extend(group.into_iter().map(|entry| (entry, verdict.clone())));
                 }
                 _ => {
                     count(&self.counters.commits_unknown);
-                    tracing::warn!(error = %causes(&error), "nobody knows what a commit did");
+                    tracing::warn!(error = %chain(&error), "nobody knows what a commit did");
                     let rest = group.into_iter().chain(groups.drain(..).flatten());
                     settled.extend(rest.map(|entry| (entry, Verdict::Unknown)));
                 }
@@ -107,7 +107,7 @@ impl Committer {
         };
         let message = match error.version_conflict() {
             Some(versions) => format!("version conflict: {versions}"),
-            None => format!("what it gave could not be committed: {}", causes(error)),
+            None => format!("what it gave could not be committed: {}", chain(error)),
         };
         let code = "conflict".to_owned();
         let failure = Failure { class, code, message, retry_after: None };

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use tokio::task::JoinSet;
-use windrow_store::Plane;
+use windrow_store::MessageStore;
 use windrow_store::wake::Wake;
 
 use crate::clock::Clock;
-use crate::member::causes;
+use windrow_store::error::chain;
 
 use super::shared::{Shared, Told, lock};
 
@@ -31,7 +31,7 @@ pub(super) struct Ear {
 
 impl Ear {
     /// Listens from now on, if it does not already.
-    pub(super) fn open(&self, store: &Arc<dyn Plane>, clock: &Clock, shared: &Arc<Shared>) {
+    pub(super) fn open(&self, store: &Arc<dyn MessageStore>, clock: &Clock, shared: &Arc<Shared>) {
         let mut task = lock(&self.task);
         // It ends only with the runtime that it was begun on.
         while task.try_join_next().is_some() {}
@@ -53,7 +53,7 @@ impl Ear {
     }
 }
 
-async fn listen(store: &dyn Plane, clock: &Clock, shared: &Shared, is_told: &AtomicBool) {
+async fn listen(store: &dyn MessageStore, clock: &Clock, shared: &Shared, is_told: &AtomicBool) {
     let mut again_ms = AGAIN_MS_MIN;
     loop {
         let begun = clock.millis();
@@ -71,7 +71,7 @@ async fn listen(store: &dyn Plane, clock: &Clock, shared: &Shared, is_told: &Ato
                 tracing::debug!("nobody tells this client of answers any more; it listens again");
             }
             Err(error) => {
-                tracing::debug!(error = %causes(&error), "nobody can tell this client of answers");
+                tracing::debug!(error = %chain(&error), "nobody can tell this client of answers");
             }
         }
         // One that was good for a while was not lost for the same reason as the one before it.

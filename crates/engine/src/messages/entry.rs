@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use jiff::Timestamp;
 use windrow_domain::attempt::{Class, Failure};
-use windrow_domain::retry::{Decision, Patience, Policy};
+use windrow_domain::retry::{Decision, GiveUpPolicy, Policy};
 use windrow_domain::{DeadLetterId, InstanceId, Queue, RequestId};
 use windrow_store::call::{Answer, CallKey, CallResult};
 use windrow_store::message::{
@@ -16,7 +16,7 @@ use windrow_store::object::{ObjectKey, PutState};
 use windrow_store::partition::Fence;
 
 use crate::clock::Clock;
-use crate::deliver::is_away;
+use crate::deliver::is_unavailable;
 
 use super::away::Away;
 use super::handler::{Effects, StateChange};
@@ -136,7 +136,7 @@ pub(super) enum Ruling {
 #[derive(Clone, Debug)]
 pub(super) struct Judge {
     pub(super) policy: Policy,
-    pub(super) patience: Patience,
+    pub(super) patience: GiveUpPolicy,
     pub(super) clock: Clock,
     pub(super) away: Arc<Away>,
 }
@@ -182,7 +182,7 @@ impl Judge {
             }
         };
         if let Err(error) = effect.check("commit") {
-            let because = crate::member::causes(&error);
+            let because = windrow_store::error::chain(&error);
             let failure = permanent(format!("its effects cannot be stored: {because}"));
             return self.failed(task, OURSELVES, &failure);
         }
@@ -202,7 +202,7 @@ impl Judge {
     /// How it goes on after a target failed to take a message, the `tries`-th time that counts.
     pub(super) fn rule(&self, task: &Task, target: &str, tries: u32, failure: &Failure) -> Ruling {
         let (now, at) = (self.clock.now(), task.at());
-        if !is_away(failure) {
+        if !is_unavailable(failure) {
             self.away.met(at);
             return match self.policy.decide(tries, failure, now, fastrand::f64()) {
                 Decision::Again { not_before } => Ruling::Again { not_before, counts: true },

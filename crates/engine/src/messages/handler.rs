@@ -16,7 +16,7 @@ use windrow_store::call::NewCall;
 use windrow_store::error::within;
 use windrow_store::event::Append;
 use windrow_store::message::NewMessage;
-use windrow_store::own::{SCRIPT_MS_MAX, Sql};
+use windrow_store::transactional::{SCRIPT_MS_MAX, Sql};
 
 use super::context::Context;
 
@@ -140,7 +140,7 @@ impl HandlerError {
 
 impl<E: std::error::Error + 'static> From<E> for HandlerError {
     fn from(error: E) -> Self {
-        Self::retry(crate::member::causes(&error))
+        Self::retry(windrow_store::error::chain(&error))
     }
 }
 
@@ -184,7 +184,7 @@ pub trait Transactional: Send + Sync + 'static {
         args: Bytes,
     ) -> Result<Effects, HandlerError>;
 
-    /// How long it may take in milliseconds, up to [`windrow_store::own::SCRIPT_MS_MAX`].
+    /// How long it may take in milliseconds, up to [`windrow_store::transactional::SCRIPT_MS_MAX`].
     fn ms_max(&self) -> u64 {
         1_000
     }
@@ -222,7 +222,7 @@ pub trait TransactionalConsumer: Send + Sync + 'static {
         payload: Bytes,
     ) -> Result<Effects, HandlerError>;
 
-    /// How long it may take in milliseconds, up to [`windrow_store::own::SCRIPT_MS_MAX`].
+    /// How long it may take in milliseconds, up to [`windrow_store::transactional::SCRIPT_MS_MAX`].
     fn ms_max(&self) -> u64 {
         1_000
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use windrow_store::wake::Wake;
 
-use crate::member::causes;
 use crate::signal::Stop;
+use windrow_store::error::chain;
 
 use super::actor::Core;
 use super::shared::Told;
@@ -34,7 +34,7 @@ async fn listen(core: &Core) {
     let mut wakes = match core.store.listen(instance).await {
         Ok(wakes) => wakes,
         Err(error) => {
-            tracing::debug!(error = %causes(&error), "nobody can tell this runner anything");
+            tracing::debug!(error = %chain(&error), "nobody can tell this runner anything");
             return core.clock.sleep(AGAIN).await;
         }
     };

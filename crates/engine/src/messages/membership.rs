@@ -17,8 +17,9 @@ use windrow_store::member::{Member, NewMember};
 use windrow_store::partition::{Fence, Serving, Setup};
 use windrow_store::{Kind, Result};
 
-use crate::member::{causes, host};
+use crate::member::host;
 use crate::signal::Stop;
+use windrow_store::error::chain;
 
 use super::actor::{Command, Core};
 use super::gauges::{count, set};
@@ -114,7 +115,7 @@ impl Membership {
             match looked {
                 Ok(()) => doubts = false,
                 Err(error) => {
-                    tracing::warn!(error = %causes(&error), "the partitions were not looked at");
+                    tracing::warn!(error = %chain(&error), "the partitions were not looked at");
                     self.is_settled = false;
                 }
             }
@@ -313,7 +314,7 @@ impl Membership {
         }
         let me = self.core.shared.instance();
         if let Err(error) = self.core.store.release_partitions(me, &fences).await {
-            tracing::warn!(error = %causes(&error), "drained partitions were not given back");
+            tracing::warn!(error = %chain(&error), "drained partitions were not given back");
             self.unsure.extend(fences.iter().map(|fence| fence.partition));
         }
         for fence in fences {
@@ -334,7 +335,7 @@ impl Membership {
             self.give_back(fence).await;
         }
         if let Err(error) = self.core.store.tombstone(self.core.shared.instance()).await {
-            tracing::warn!(error = %causes(&error), "the runner left without a word");
+            tracing::warn!(error = %chain(&error), "the runner left without a word");
         }
     }
 }

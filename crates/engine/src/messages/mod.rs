@@ -27,17 +27,17 @@ pub mod http;
 mod listening;
 mod membership;
 mod options;
-mod own;
 mod reading;
 mod registry;
 mod runner;
 mod running;
 mod shared;
 mod states;
+mod transactional;
 mod typed;
 mod upkeep;
 
-pub use client::{Client, ClientError, Outcome, OwnerInlet, message};
+pub use client::{Client, ClientError, Outcome, OwnerInbox, message};
 pub use context::Context;
 pub use gauges::Gauges;
 pub use handler::{

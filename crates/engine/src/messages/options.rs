@@ -1,9 +1,9 @@
 //! The bounds of a message runner, each with a name.
 
 use windrow_domain::partition::{PARTITIONS_DEFAULT, PARTITIONS_MAX};
-use windrow_domain::retry::{Patience, Policy};
+use windrow_domain::retry::{GiveUpPolicy, Policy};
 use windrow_store::error::within;
-use windrow_store::message::{HELD_MAX, READ_MAX, SEND_MAX, Upkeep};
+use windrow_store::message::{HELD_MAX, MessageRetention, READ_MAX, SEND_MAX};
 
 /// What becomes of a message that nothing here takes: no publisher, no handler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub struct Options {
     /// How often and how soon to try again.
     pub retry: Policy,
     /// How long to wait for handlers and receivers that are away. Such tries do not count.
-    pub away: Patience,
+    pub away: GiveUpPolicy,
     /// What becomes of messages of the inbox and the outbox that nobody takes.
     pub unrouted: Unrouted,
     /// Most states of objects that are kept in memory.
@@ -71,7 +71,7 @@ pub struct Options {
     /// Most bytes of them.
     pub states_bytes_max: usize,
     /// How long things are kept that work does not need.
-    pub upkeep: Upkeep,
+    pub upkeep: MessageRetention,
     /// How often that is looked at.
     pub upkeep_ms: u64,
     /// Most rows of each kind that one look removes.
@@ -108,11 +108,11 @@ impl Default for Options {
             processing_after_ms: 1_000,
             grace_ms: 10_000,
             retry: Policy::default(),
-            away: Patience::default(),
+            away: GiveUpPolicy::default(),
             unrouted: Unrouted::default(),
             states_max: 50_000,
             states_bytes_max: 64 << 20,
-            upkeep: Upkeep {
+            upkeep: MessageRetention {
                 dedupe_ms: 7 * 24 * HOUR_MS,
                 archive_ms: 24 * HOUR_MS,
                 tombstone_ms: 30 * 24 * HOUR_MS,

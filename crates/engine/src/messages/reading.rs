@@ -127,11 +127,16 @@ impl Reader {
         }
         let marks: HashMap<PartitionNo, u64> =
             work.marks.iter().map(|mark| (mark.partition, mark.after_stream)).collect();
-        self.pass_on(board, request, &marks);
+        self.delegate(board, request, &marks);
         work.lost.iter().filter_map(|no| fences.get(no).copied()).collect()
     }
 
-    fn pass_on(&mut self, board: &mut Board, request: &Request, marks: &HashMap<PartitionNo, u64>) {
+    fn delegate(
+        &mut self,
+        board: &mut Board,
+        request: &Request,
+        marks: &HashMap<PartitionNo, u64>,
+    ) {
         let mut reached = None;
         for from in &request.read.from {
             let no = from.fence.partition;

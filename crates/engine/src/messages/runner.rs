@@ -10,9 +10,9 @@ use tokio::task::JoinSet;
 use windrow_domain::InstanceId;
 use windrow_domain::partition::PARTITIONS_MAX;
 use windrow_store::error::within;
-use windrow_store::own::SCRIPT_MS_MAX;
 use windrow_store::partition::Setup;
-use windrow_store::{Plane, Result};
+use windrow_store::transactional::SCRIPT_MS_MAX;
+use windrow_store::{MessageStore, Result};
 
 use crate::clock::Clock;
 use crate::deliver::{Patterns, Routes};
@@ -30,7 +30,7 @@ use super::{listening, upkeep};
 
 /// Builds a [`Runner`].
 pub struct Builder {
-    store: Arc<dyn Plane>,
+    store: Arc<dyn MessageStore>,
     service: String,
     registry: Registry,
     options: Options,
@@ -159,7 +159,7 @@ pub struct Runner {
 
 impl Runner {
     /// A runner of that service's messages.
-    pub fn builder(store: Arc<dyn Plane>, service: impl Into<String>) -> Builder {
+    pub fn builder(store: Arc<dyn MessageStore>, service: impl Into<String>) -> Builder {
         Builder {
             store,
             service: service.into(),

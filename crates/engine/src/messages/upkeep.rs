@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use windrow_store::Result;
 
-use crate::member::causes;
 use crate::signal::Stop;
+use windrow_store::error::chain;
 
 use super::actor::Core;
 
@@ -27,7 +27,7 @@ pub(super) async fn run(core: Arc<Core>, stop: &Stop) {
             () = stop.given() => return,
         }
         if let Err(error) = step(&core).await {
-            tracing::warn!(error = %causes(&error), "the upkeep of messages broke off");
+            tracing::warn!(error = %chain(&error), "the upkeep of messages broke off");
         }
     }
 }
@@ -41,7 +41,7 @@ async fn step(core: &Core) -> Result<()> {
     }
     let limit = core.options.upkeep_rows_max;
     for _ in 0..STEPS_MAX {
-        let tidied = core.store.tidy_messages(core.options.upkeep, limit).await?;
+        let tidied = core.store.prune_messages(core.options.upkeep, limit).await?;
         if tidied.total() > 0 {
             tracing::debug!(?tidied, "tidied");
         }

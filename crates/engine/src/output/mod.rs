@@ -6,14 +6,14 @@
 //! Absent on purpose: where they are kept. [`Sink`] takes any place; `finalise` picks one.
 
 mod line;
-mod patience;
 mod requests;
 mod sink;
+mod store_retry;
 mod usage;
 mod writer;
 
-pub use patience::Patience;
 pub use sink::{Sink, ToWrite};
+pub use store_retry::StoreRetry;
 pub use usage::Usage;
 pub use writer::{Source, Tally, Written, write};
 

@@ -72,10 +72,10 @@ impl<'a> Requests<'a> {
     }
 
     async fn fill(&mut self) -> Result<()> {
-        let Source { store, scope, batch, patience, .. } = self.source;
+        let Source { store, scope, batch, store_retry, .. } = self.source;
         if self.file.is_none() {
-            let batch = patience.ask(|| store.batch(scope, *batch)).await?;
-            self.file = Some(patience.ask(|| store.file(scope, batch.file)).await?);
+            let batch = store_retry.ask(|| store.batch(scope, *batch)).await?;
+            self.file = Some(store_retry.ask(|| store.file(scope, batch.file)).await?);
         }
         let file = self.file.as_ref().expect("it was just read");
         let ready = &mut self.ready;
@@ -91,7 +91,7 @@ impl<'a> Requests<'a> {
             self.splitter.take().map_or(Ok(()), |splitter| splitter.finish(&mut give))
         } else {
             let (id, no) = (file.id, self.chunk_no);
-            let chunk = patience.ask(|| store.read_chunk(scope, id, no)).await?;
+            let chunk = store_retry.ask(|| store.read_chunk(scope, id, no)).await?;
             self.chunk_no += 1;
             self.splitter.as_mut().map_or(Ok(()), |splitter| splitter.push(chunk, &mut give))
         };

@@ -11,7 +11,7 @@ use windrow_store::{Scope, Store};
 
 use super::line::{self, Names};
 use super::requests::Requests;
-use super::{Error, Patience, Sink, Usage};
+use super::{Error, Sink, StoreRetry, Usage};
 
 /// Lines are gathered up to this size before they go to a sink.
 const GATHER_BYTES: usize = 256 << 10;
@@ -30,7 +30,7 @@ pub struct Source<'a> {
     /// Most bytes of results in memory.
     pub bytes_max: u64,
     /// How long to bear with the store.
-    pub patience: Patience,
+    pub store_retry: StoreRetry,
 }
 
 /// What one of the two files holds.
@@ -97,7 +97,7 @@ async fn next_page(
         bytes_max: Some(source.bytes_max / 2),
         ..FinishedQuery::default()
     };
-    source.patience.ask(|| source.store.finished(source.scope, query.clone())).await
+    source.store_retry.ask(|| source.store.finished(source.scope, query.clone())).await
 }
 
 struct Lines<'a> {

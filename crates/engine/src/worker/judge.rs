@@ -12,8 +12,8 @@ use windrow_store::record::{Again, Finished};
 use super::start::Ended;
 use super::{ENDS_AT_ONCE_MAX, Worker};
 use crate::execute::station::{End, Job};
-use crate::execute::{Tried, Verdict};
-use crate::record::Outcome;
+use crate::execute::{Outcome, Verdict};
+use crate::record::LineOutcome;
 
 /// Longest message of an error that is kept.
 const MESSAGE_BYTES_MAX: usize = 2048;
@@ -21,7 +21,7 @@ const MESSAGE_BYTES_MAX: usize = 2048;
 impl Worker {
     /// Handles the end of a try, and of all others that ended meanwhile.
     pub(super) fn on_ended(&mut self, ended: Result<Ended, tokio::task::JoinError>) {
-        let now = self.around.clock.millis();
+        let now = self.deps.clock.millis();
         let mut next = Some(ended);
         for _ in 0..ENDS_AT_ONCE_MAX {
             let Some(ended) = next else { return };
@@ -39,7 +39,7 @@ impl Worker {
 
     fn judge(&mut self, ended: Ended, now: u64) {
         let Ended { station: at, job, probe, started_ms, tried } = ended;
-        self.around.meter.ended();
+        self.deps.meter.ended();
         let station = &mut self.stations[at];
         let was_open = station.breaker(now) != State::Closed;
         let end = End {
@@ -57,14 +57,14 @@ impl Worker {
         self.tell(at, was_open, open, &tried.verdict);
         let (lease, batch, line, attempt) = (job.lease, job.batch, job.line, job.attempt);
         let outcome = match tried.verdict {
-            Verdict::Failed(_) if spared => Outcome::Released(job.seq),
+            Verdict::Failed(_) if spared => LineOutcome::Released(job.seq),
             Verdict::Failed(ref failure) => self.decide(at, &job, failure.clone(), tried, now),
-            Verdict::Completed | Verdict::Skipped(_) => Outcome::Finished(finished(job, tried)),
+            Verdict::Completed | Verdict::Skipped(_) => LineOutcome::Finished(finished(job, tried)),
         };
         log(batch, line, attempt, &outcome);
-        let is_final = matches!(outcome, Outcome::Finished(_));
+        let is_final = matches!(outcome, LineOutcome::Finished(_));
         if self.ledger.note(lease, outcome, now) && is_final {
-            self.around.meter.finished();
+            self.deps.meter.finished();
         }
         if open {
             self.release_queue(at, now);
@@ -75,7 +75,7 @@ impl Worker {
 
     /// Counts failures, and says in a sentence when a target is in trouble.
     fn tell(&self, at: usize, was_open: bool, open: bool, verdict: &Verdict) {
-        let meter = &self.around.meter;
+        let meter = &self.deps.meter;
         if let Verdict::Failed(failure) = verdict {
             meter.failed(&failure.code);
             if open {
@@ -95,21 +95,21 @@ impl Worker {
         at: usize,
         job: &Job,
         failure: Failure,
-        tried: Tried,
+        tried: Outcome,
         now: u64,
-    ) -> Outcome {
-        let wall = self.around.clock.now();
+    ) -> LineOutcome {
+        let wall = self.deps.clock.now();
         let wall = wall.checked_add(self.skew).unwrap_or(wall);
-        let retry = &self.around.options.retry;
+        let retry = &self.deps.options.retry;
         match retry.decide(job.attempt, &failure, wall, self.rng.f64()) {
             Decision::Again { not_before } => {
-                self.around.meter.retried();
+                self.deps.meter.retried();
                 let wait = Duration::try_from(not_before.duration_since(wall)).unwrap_or_default();
                 let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
                 let ready = now.saturating_add(wait).saturating_add(1);
                 let station = &mut self.stations[at];
                 station.ready_ms = Some(station.ready_ms.map_or(ready, |at| at.min(ready)));
-                Outcome::Again(Again {
+                LineOutcome::Again(Again {
                     seq: job.seq,
                     line: job.line,
                     not_before,
@@ -125,7 +125,7 @@ impl Worker {
                 result.response = tried.body;
                 result.error_code = Some(failure.code);
                 result.error = Some(bounded(failure.message));
-                Outcome::Finished(result)
+                LineOutcome::Finished(result)
             }
         }
     }
@@ -146,7 +146,7 @@ impl Worker {
         if let Some(wait) =
             failure.retry_after.filter(|_| throttled || failure.class == Class::Server)
         {
-            let longest = self.around.options.retry.backoff_ms_max;
+            let longest = self.deps.options.retry.backoff_ms_max;
             let wait = u64::try_from(wait.as_millis()).unwrap_or(longest).min(longest);
             pace.hold(now.saturating_add(wait));
         }
@@ -154,17 +154,17 @@ impl Worker {
 }
 
 /// What becomes of a line, for whoever turns it on: there are many lines.
-fn log(batch: BatchId, line: u64, attempt: u32, outcome: &Outcome) {
+fn log(batch: BatchId, line: u64, attempt: u32, outcome: &LineOutcome) {
     match outcome {
-        Outcome::Finished(result) => tracing::debug!(
+        LineOutcome::Finished(result) => tracing::debug!(
             batch.id = %batch, line, attempt.no = attempt, status = result.status.as_str(),
             error.code = result.error_code, "item finished"
         ),
-        Outcome::Again(again) => tracing::debug!(
+        LineOutcome::Again(again) => tracing::debug!(
             batch.id = %batch, line, attempt.no = attempt, error.code = again.error_code,
             not_before = %again.not_before, "item goes back to be tried again"
         ),
-        Outcome::Released(_) => {
+        LineOutcome::Released(_) => {
             tracing::debug!(batch.id = %batch, line, attempt.no = attempt, "item let go");
         }
     }
@@ -175,7 +175,7 @@ fn result(job: &Job, status: Status, attempts: u32) -> Finished {
 }
 
 /// A line with its answer, or one that was not to be tried.
-fn finished(job: Job, tried: Tried) -> Finished {
+fn finished(job: Job, tried: Outcome) -> Finished {
     let mut result = match tried.verdict {
         Verdict::Skipped(because) => {
             let mut result = result(&job, Status::Skipped, job.attempt - 1);

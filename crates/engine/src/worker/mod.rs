@@ -29,12 +29,13 @@ use crate::clock::Clock;
 use crate::execute::Executor;
 use crate::execute::station::Station;
 use crate::load::Load;
-use crate::member::{Membership, causes};
+use crate::member::Membership;
 use crate::progress::{Meter, TargetProgress};
 use crate::record::Ledger;
 use crate::signal::{Stop, Wake};
 use start::Ended;
 use turn::Done;
+use windrow_store::error::chain;
 
 /// How often CPU and memory are looked at, and the progress of targets is noted.
 const LOOK_AROUND_MS: u64 = 500;
@@ -42,7 +43,7 @@ const LOOK_AROUND_MS: u64 = 500;
 const ENDS_AT_ONCE_MAX: usize = 256;
 
 /// What a worker needs of the engine around it.
-pub(crate) struct Around {
+pub(crate) struct WorkerDeps {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) executor: Arc<dyn Executor>,
     pub(crate) membership: Membership,
@@ -69,7 +70,7 @@ struct Renewal {
 
 /// Claims, runs and records.
 pub(crate) struct Worker {
-    around: Around,
+    deps: WorkerDeps,
     stations: Vec<Station>,
     /// By host.
     paces: HashMap<String, Pace>,
@@ -98,18 +99,18 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(around: Around, rng: fastrand::Rng) -> Self {
+    pub(crate) fn new(deps: WorkerDeps, rng: fastrand::Rng) -> Self {
         Self {
             stations: Vec::new(),
             paces: HashMap::new(),
             ledger: Ledger::default(),
-            claimer: Claimer::new(around.only),
+            claimer: Claimer::new(deps.only),
             running: JoinSet::new(),
             turning: None,
             looking: None,
             extending: None,
             claiming: None,
-            pressure: Pressure::new(around.options.pressure.clone()),
+            pressure: Pressure::new(deps.options.pressure.clone()),
             load: Load::new(),
             look_around_ms: 0,
             skew: SignedDuration::ZERO,
@@ -118,7 +119,7 @@ impl Worker {
             stop_ms: None,
             released: 0,
             next_start: 0,
-            around,
+            deps,
         }
     }
 
@@ -133,7 +134,7 @@ impl Worker {
 
     /// Starts all that may start, then handles the next thing that happens.
     pub(crate) async fn step(&mut self) -> Result<()> {
-        let now = self.around.clock.millis();
+        let now = self.deps.clock.millis();
         self.look_around(now);
         self.begin_stop(now);
         self.start_lines(now);
@@ -156,29 +157,29 @@ impl Worker {
                 self.extending = None;
                 self.on_extended(renewal);
             }
-            () = self.around.membership.rejoined.given() => self.forget_all(),
-            () = self.around.stop.given(), if self.stop_ms.is_none() => {}
+            () = self.deps.membership.rejoined.given() => self.forget_all(),
+            () = self.deps.stop.given(), if self.stop_ms.is_none() => {}
             // After what is rare: under load there is always a try that ended.
             Some(ended) = self.running.join_next() => self.on_ended(ended),
-            () = self.around.wake.given() => self.claimer.look_ms = 0,
-            () = self.around.clock.sleep_until(due) => {}
+            () = self.deps.wake.given() => self.claimer.look_ms = 0,
+            () = self.deps.clock.sleep_until(due) => {}
         }
         Ok(())
     }
 
     fn is_over(&self) -> bool {
         let quiet = self.running.is_empty() && self.turning.is_none() && self.ledger.lines() == 0;
-        let out_of_time = |at| self.around.clock.millis() >= at;
+        let out_of_time = |at| self.deps.clock.millis() >= at;
         // What cannot be recorded in time is given back by whoever takes the lease.
         self.stop_ms.is_some_and(|at| quiet || out_of_time(at))
     }
 
     /// Asked to stop: nothing more is claimed or started, what waits goes back.
     fn begin_stop(&mut self, now: u64) {
-        if self.stop_ms.is_some() || !self.around.stop.is_given() {
+        if self.stop_ms.is_some() || !self.deps.stop.is_given() {
             return;
         }
-        self.stop_ms = Some(now.saturating_add(self.around.options.grace_ms));
+        self.stop_ms = Some(now.saturating_add(self.deps.options.grace_ms));
         for at in 0..self.stations.len() {
             self.release_queue(at, now);
         }
@@ -192,8 +193,8 @@ impl Worker {
         if held.is_empty() {
             return Ok(self.released);
         }
-        let instance = self.around.membership.instance();
-        Ok(self.released + self.around.store.release_leases(instance, held).await?)
+        let instance = self.deps.membership.instance();
+        Ok(self.released + self.deps.store.release_leases(instance, held).await?)
     }
 
     /// Begins the store calls that are due.
@@ -201,12 +202,12 @@ impl Worker {
         self.start_turn(now);
         let stopping = self.stop_ms.is_some();
         if !stopping && self.looking.is_none() && now >= self.claimer.look_ms {
-            let (store, only) = (self.around.store.clone(), self.around.only);
+            let (store, only) = (self.deps.store.clone(), self.deps.only);
             let limit = u32::try_from(TARGETS_MAX).unwrap_or(u32::MAX);
             self.looking = Some(Box::pin(async move { store.waiting(only, limit).await }));
         }
         if self.extending.is_none() && self.claimer.extend_ms.is_some_and(|at| now >= at) {
-            let (store, instance) = (self.around.store.clone(), self.around.membership.instance());
+            let (store, instance) = (self.deps.store.clone(), self.deps.membership.instance());
             let (mut known, claiming) = (self.ledger.held(), self.claiming);
             known.extend(claiming);
             let lease_ms = self.lease_ms();
@@ -220,12 +221,12 @@ impl Worker {
     /// The longest lease that a station would ask for.
     fn lease_ms(&self) -> u64 {
         let lengths = self.stations.iter().map(|station| station.slice.lease_ms());
-        lengths.max().unwrap_or(self.around.options.slice.lock_floor_ms).min(LEASE_MS_MAX)
+        lengths.max().unwrap_or(self.deps.options.slice.lock_floor_ms).min(LEASE_MS_MAX)
     }
 
     /// When something has to be done even if nothing happens.
     fn next_due(&self, now: u64) -> u64 {
-        let options = &self.around.options;
+        let options = &self.deps.options;
         let idle = self.ledger.is_empty() && self.running.is_empty();
         let dues = [
             (!idle || self.stop_ms.is_some()).then_some(self.look_around_ms),
@@ -241,23 +242,23 @@ impl Worker {
     }
 
     fn on_looked(&mut self, waiting: Result<Vec<Waiting>>) {
-        let now = self.around.clock.millis();
+        let now = self.deps.clock.millis();
         match waiting {
             Ok(waiting) => {
                 for waiting in &waiting {
                     self.station(&waiting.target, now);
                 }
-                self.claimer.looked(&mut self.stations, &waiting, now, &self.around.options);
+                self.claimer.looked(&mut self.stations, &waiting, now, &self.deps.options);
             }
             Err(error) => {
                 self.trouble("could not look for work", &error);
-                self.claimer.look_ms = now.saturating_add(self.around.options.poll_ms);
+                self.claimer.look_ms = now.saturating_add(self.deps.options.poll_ms);
             }
         }
     }
 
     fn on_extended(&mut self, Renewal { lease_ms, claiming, answer }: Renewal) {
-        let now = self.around.clock.millis();
+        let now = self.deps.clock.millis();
         let answered = match answer {
             Ok(extended) => {
                 // The claim that was under way may have got its lease only after this looked.
@@ -289,7 +290,7 @@ impl Worker {
         (self.turning, self.extending, self.claiming) = (None, None, None);
         // Their answers would count for nothing: whoever has the lines now asks again.
         for _ in 0..self.running.len() {
-            self.around.meter.ended();
+            self.deps.meter.ended();
         }
         self.running = JoinSet::new();
         for station in &mut self.stations {
@@ -301,13 +302,12 @@ impl Worker {
     /// The station of a target, opened when it is served and new.
     fn station(&mut self, target: &Target, now: u64) -> Option<usize> {
         let found = self.stations.iter().position(|station| station.target == *target);
-        if found.is_some() || !self.around.executor.serves(target) {
+        if found.is_some() || !self.deps.executor.serves(target) {
             return found;
         }
-        let (host, limits) =
-            (self.around.executor.host(target), self.around.executor.limits(target));
+        let (host, limits) = (self.deps.executor.host(target), self.deps.executor.limits(target));
         self.paces.entry(host.clone()).or_insert_with(|| Pace::new(limits.pace.clone()));
-        let options = &self.around.options;
+        let options = &self.deps.options;
         let (bounds, attempts) = (options.slice.clone(), options.retry.attempts_max);
         let station = Station::new(target.clone(), host, limits, bounds, attempts, now);
         if self.stations.len() < TARGETS_MAX {
@@ -349,12 +349,12 @@ impl Worker {
             },
             open_ms: station.open_ms(now),
         });
-        self.around.meter.set_targets(targets.collect());
+        self.deps.meter.set_targets(targets.collect());
     }
 
     /// Far too much memory: what waits here goes back, so that others may run it.
     fn relieve(&mut self, memory_bytes: u64, now: u64) {
-        let most = self.around.options.pressure.memory_bytes_max;
+        let most = self.deps.options.pressure.memory_bytes_max;
         tracing::warn!(
             memory_bytes,
             most,
@@ -372,9 +372,9 @@ impl Worker {
     }
 
     fn trouble(&self, what: &str, error: &windrow_store::Error) {
-        let sentence = format!("{what}: {}", causes(error));
+        let sentence = format!("{what}: {}", chain(error));
         tracing::warn!("{sentence}");
-        self.around.meter.set_store_trouble(Some(sentence));
+        self.deps.meter.set_store_trouble(Some(sentence));
     }
 }
 

@@ -7,9 +7,9 @@ use windrow_domain::attempt::{Class, Failure};
 use windrow_domain::control::breaker::Permit;
 
 use super::Worker;
-use crate::execute::Tried;
+use crate::execute::Outcome;
 use crate::execute::station::Job;
-use crate::record::Outcome;
+use crate::record::LineOutcome;
 
 /// A try that ended.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(super) struct Ended {
     /// It decides for the others whether the breaker closes.
     pub(super) probe: bool,
     pub(super) started_ms: u64,
-    pub(super) tried: Tried,
+    pub(super) tried: Outcome,
 }
 
 impl Worker {
@@ -37,7 +37,7 @@ impl Worker {
     }
 
     fn may_start_any(&self) -> bool {
-        let options = &self.around.options;
+        let options = &self.deps.options;
         // One at a time goes on whatever the memory: what is held must get free.
         let most = if self.pressure.stop() { 1 } else { options.in_flight_max as usize };
         self.running.len() < most && self.ledger.has_room(options)
@@ -59,11 +59,11 @@ impl Worker {
         }
         let job = station.queue.pop_front().expect("it is not empty");
         station.started(now);
-        self.around.meter.started();
-        let (executor, call) = (self.around.executor.clone(), job.call(&station.target));
+        self.deps.meter.started();
+        let (executor, attempt) = (self.deps.executor.clone(), job.attempt(&station.target));
         let probe = permit == Permit::Probe;
         self.running.spawn(async move {
-            let tried = AssertUnwindSafe(executor.execute(call)).catch_unwind().await;
+            let tried = AssertUnwindSafe(executor.execute(attempt)).catch_unwind().await;
             let tried = tried.unwrap_or_else(|_| panicked());
             Ended { station: at, job, probe, started_ms: now, tried }
         });
@@ -94,14 +94,14 @@ impl Worker {
             self.released += queue.len() as u64;
         }
         for job in queue {
-            self.ledger.note(job.lease, Outcome::Released(job.seq), now);
+            self.ledger.note(job.lease, LineOutcome::Released(job.seq), now);
         }
     }
 }
 
 /// The executor's own code broke: that line may be to blame, the others are not.
-fn panicked() -> Tried {
-    Tried::failed(Failure {
+fn panicked() -> Outcome {
+    Outcome::failed(Failure {
         class: Class::Server,
         code: "executor_panicked".to_owned(),
         message: "The executor panicked while it ran this line; its log says where.".to_owned(),

@@ -4,22 +4,23 @@ use std::sync::Arc;
 
 use windrow_domain::Target;
 use windrow_store::claim::Tranche;
-use windrow_store::inspect::Tries;
+use windrow_store::inspect::AttemptCounts;
 use windrow_store::record::{Reply, Turn};
 use windrow_store::{Result, Store};
 
 use super::Worker;
 use crate::clock::Clock;
 use crate::execute::station::Job;
-use crate::member::{causes, persist};
 use crate::progress::Meter;
+use crate::retry::with_retry;
 use crate::signal::Stop;
+use windrow_store::error::chain;
 
 /// A turn that was answered.
 pub(super) struct Done {
     /// Whose claim it carried, and for how long a lease.
     claim: Option<(Target, u64)>,
-    answer: Result<(Reply, Vec<Tries>)>,
+    answer: Result<(Reply, Vec<AttemptCounts>)>,
 }
 
 impl Worker {
@@ -29,7 +30,7 @@ impl Worker {
         if self.turning.is_some() {
             return;
         }
-        let options = &self.around.options;
+        let options = &self.deps.options;
         let stopping = self.stop_ms.is_some();
         // A lease that a renewal under way does not know of would be released by it.
         let unfit = self.is_choked() || !self.ledger.has_room(options);
@@ -45,12 +46,12 @@ impl Worker {
         let outcomes = self.ledger.take(options);
         let claim = wanted.as_ref().map(|wanted| wanted.request.clone());
         self.claiming = claim.as_ref().map(|claim| claim.lease);
-        let turn = Turn { instance: self.around.membership.instance(), outcomes, claim };
-        let call = Call {
-            store: self.around.store.clone(),
-            clock: self.around.clock.clone(),
+        let turn = Turn { instance: self.deps.membership.instance(), outcomes, claim };
+        let call = TurnCall {
+            store: self.deps.store.clone(),
+            clock: self.deps.clock.clone(),
             give_up: self.give_up.clone(),
-            meter: self.around.meter.clone(),
+            meter: self.deps.meter.clone(),
         };
         let claim = wanted
             .map(|wanted| (self.stations[wanted.station].target.clone(), wanted.request.lease_ms));
@@ -58,7 +59,7 @@ impl Worker {
     }
 
     pub(super) fn on_turned(&mut self, done: Done) -> Result<()> {
-        let now = self.around.clock.millis();
+        let now = self.deps.clock.millis();
         self.claiming = None;
         let (reply, tries) = match done.answer {
             Ok(answer) => answer,
@@ -76,14 +77,14 @@ impl Worker {
         }
         for batch in reply.finalizing {
             // A full queue is no loss: the sweep finds the batch.
-            let _ = self.around.finalizing.try_send(batch);
+            let _ = self.deps.finalizing.try_send(batch);
         }
         if let Some((target, lease_ms)) = done.claim {
             // By name: a station may have made room for another meanwhile.
             let Some(at) = self.station(&target, now) else { return Ok(()) };
             let got = reply.claimed.as_ref().map(|tranche| tranche.lines.len());
             let station = &mut self.stations[at];
-            self.claimer.claimed(station, got, lease_ms, now, &self.around.options);
+            self.claimer.claimed(station, got, lease_ms, now, &self.deps.options);
             if let Some(tranche) = reply.claimed {
                 self.take_in(at, tranche, &tries);
             }
@@ -92,9 +93,9 @@ impl Worker {
     }
 
     /// A tranche came: its lines wait at their station.
-    fn take_in(&mut self, at: usize, tranche: Tranche, tries: &[Tries]) {
+    fn take_in(&mut self, at: usize, tranche: Tranche, tries: &[AttemptCounts]) {
         let lease = &tranche.lease;
-        self.skew = lease.granted_at.duration_since(self.around.clock.now());
+        self.skew = lease.granted_at.duration_since(self.deps.clock.now());
         let station = &mut self.stations[at];
         for line in tranche.lines {
             station.slice.observe_bytes(line.raw.len());
@@ -116,36 +117,36 @@ impl Worker {
         self.ledger.open(tranche.lease);
         // It came while we were asked to stop: it goes back.
         if self.stop_ms.is_some() {
-            let now = self.around.clock.millis();
+            let now = self.deps.clock.millis();
             self.release_queue(at, now);
         }
     }
 }
 
 /// What a turn needs to be made, and made again.
-struct Call {
+struct TurnCall {
     store: Arc<dyn Store>,
     clock: Clock,
     give_up: Stop,
     meter: Meter,
 }
 
-impl Call {
+impl TurnCall {
     /// Makes the turn until it is answered; then reads the history of lines that were tried before.
-    async fn make(&self, turn: Turn) -> Result<(Reply, Vec<Tries>)> {
+    async fn make(&self, turn: Turn) -> Result<(Reply, Vec<AttemptCounts>)> {
         let trouble = |error: &windrow_store::Error| {
-            let sentence = format!("the store does not answer: {}", causes(error));
+            let sentence = format!("the store does not answer: {}", chain(error));
             tracing::warn!("{sentence}");
             self.meter.set_store_trouble(Some(sentence));
         };
         let again = || self.store.turn(turn.clone());
-        let reply = persist(&self.clock, &self.give_up, trouble, again).await?;
+        let reply = with_retry(&self.clock, &self.give_up, trouble, again).await?;
         let tries = match &reply.claimed {
             Some(tranche) if tranche.lease.attempts > 0 || tranche.lease.generation > 0 => {
                 let lines: Vec<u64> = tranche.lines.iter().map(|line| line.line).collect();
                 let batch = tranche.lease.batch;
-                let read = || self.store.tries(batch, &lines);
-                let mut tries = persist(&self.clock, &self.give_up, trouble, read).await?;
+                let read = || self.store.attempt_counts(batch, &lines);
+                let mut tries = with_retry(&self.clock, &self.give_up, trouble, read).await?;
                 tries.sort_unstable_by_key(|tries| tries.line);
                 tries
             }

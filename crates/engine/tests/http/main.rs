@@ -9,8 +9,8 @@ use bytes::Bytes;
 use windrow_domain::attempt::{Class, Failure};
 use windrow_domain::{BatchId, Target};
 use windrow_engine::execute::http::{Config, HttpExecutor, Upstream as Settings};
-use windrow_engine::execute::{Call, Executor, Tried, Verdict};
-use windrow_testkit::upstream::{Act, Script, Upstream};
+use windrow_engine::execute::{Attempt, Executor, Outcome, Verdict};
+use windrow_testkit::upstream::{Reply, Script, Upstream};
 
 const LINE: &str = r#"{"custom_id":"a","method":"POST","url":"/v1/x","body":{"model":"m","n":1}}"#;
 
@@ -23,14 +23,14 @@ fn target(name: &str) -> Target {
 }
 
 /// The first try of a line.
-fn call(line: &str) -> Call {
-    Call {
+fn attempt(line: &str) -> Attempt {
+    Attempt {
         batch: BatchId::new(),
         target: target("m"),
         lane: 0,
         line: 1,
         raw: Bytes::copy_from_slice(line.as_bytes()),
-        attempt: 1,
+        number: 1,
         tried: 0,
         answered: 0,
     }
@@ -49,13 +49,13 @@ fn executor_of(base_url: &str, change: impl FnOnce(&mut Settings)) -> HttpExecut
 }
 
 /// One try of the usual line against an upstream that always does the same.
-async fn meet(act: Act, change: impl FnOnce(&mut Settings)) -> Tried {
+async fn meet(act: Reply, change: impl FnOnce(&mut Settings)) -> Outcome {
     let upstream = start(Script::always(act)).await;
-    executor(&upstream, change).execute(call(LINE)).await
+    executor(&upstream, change).execute(attempt(LINE)).await
 }
 
 #[track_caller]
-fn failure(tried: &Tried) -> &Failure {
+fn failure(tried: &Outcome) -> &Failure {
     match &tried.verdict {
         Verdict::Failed(failure) => failure,
         other => panic!("it should have failed: {other:?}"),
@@ -63,7 +63,7 @@ fn failure(tried: &Tried) -> &Failure {
 }
 
 #[track_caller]
-fn assert_failed(tried: &Tried, class: Class, code: &str) {
+fn assert_failed(tried: &Outcome, class: Class, code: &str) {
     let failure = failure(tried);
     assert_eq!((failure.class, failure.code.as_str()), (class, code), "{}", failure.message);
     assert!(failure.message.ends_with(['.', '…']) || failure.message.contains(": "), "{failure:?}");

@@ -7,7 +7,7 @@ pub(crate) mod world;
 
 use windrow_domain::attempt::{Class, Failure};
 use windrow_domain::{BatchId, FileId, Owner};
-use windrow_engine::execute::Tried;
+use windrow_engine::execute::Outcome;
 use windrow_engine::ingest::{self, ingest};
 use windrow_store::batch::NewBatch;
 use windrow_store::ingest::NewFile;
@@ -54,7 +54,7 @@ fn line(line: u64) -> String {
     format!("{{\"custom_id\":\"c{line}\",\"method\":\"POST\",\"url\":\"/v1/x\",\"body\":{body}}}\n")
 }
 
-pub(crate) fn failed(class: Class) -> Tried {
+pub(crate) fn failed(class: Class) -> Outcome {
     let (code, message) = (class.to_string(), "no".to_owned());
-    Tried::failed(Failure { class, code, message, retry_after: None })
+    Outcome::failed(Failure { class, code, message, retry_after: None })
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use tokio::sync::watch;
-use windrow_store::around::{Around, Surrounded};
+use windrow_store::layer::{LayeredStore, StoreLayer};
 use windrow_store::record::{Reply, Turn};
 use windrow_store::{Kind, Result, Store};
 
@@ -19,9 +19,9 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    pub(crate) fn around(inner: Arc<dyn Store>) -> Arc<Surrounded<Self>> {
+    pub(crate) fn layer(inner: Arc<dyn Store>) -> Arc<LayeredStore<Self>> {
         let (asked, held) = (Mutex::new(Vec::new()), watch::Sender::new(None));
-        Arc::new(Surrounded::new(inner, Self { asked, held }))
+        Arc::new(LayeredStore::new(inner, Self { asked, held }))
     }
 
     /// Calls of this verb are not passed on until another one is held, or none.
@@ -41,8 +41,8 @@ impl Watched {
 }
 
 #[async_trait]
-impl Around for Watched {
-    type Call = ();
+impl StoreLayer for Watched {
+    type Span = ();
 
     async fn begin(&self, verb: &'static str) {
         self.asked.lock().unwrap().push(verb);

@@ -98,7 +98,7 @@ impl World {
 
     pub(crate) async fn closes(&self, batch: BatchId) -> Duration {
         let took = self.until(batch, |batch| batch.state.is_closed()).await;
-        self.store.audit(batch).await.unwrap().check().unwrap();
+        self.store.verify(batch).await.unwrap().check().unwrap();
         self.stop.give();
         took
     }

@@ -99,7 +99,7 @@ async fn a_client_whose_connection_is_lost_hears_again_after_a_while() {
         _ => Fate::Passes,
     });
     let runner = runner(near).object(wallet()).start().await.unwrap();
-    let (clock, listens) = (still(), || far.around().counts().get("listen").copied().unwrap_or(0));
+    let (clock, listens) = (still(), || far.layer().counts().get("listen").copied().unwrap_or(0));
     let client = Client::with_clock(far.clone(), clock.clone());
     assert_eq!(heard(&client, "r1").await, reply("1"));
     proxy.set(Mode::Reset);
@@ -148,7 +148,7 @@ async fn all_waits_of_a_client_share_one_ear_that_closes_with_it(backend: Backen
     let _runner = runner(inner).object(Gated(gate.clone())).start().await.unwrap();
     let client = Client::new(store.clone());
     client.submit(deposit("w", "alone", 1)).await.unwrap();
-    assert_eq!(store.around().counts().get("listen"), None, "nobody waits");
+    assert_eq!(store.layer().counts().get("listen"), None, "nobody waits");
     let calls = (0..40).map(|no| deposit(&format!("w{no}"), &format!("r{no}"), 1));
     let asked = join_all(calls.map(|call| client.call(call, LONG)));
     let answer = async {
@@ -157,7 +157,7 @@ async fn all_waits_of_a_client_share_one_ear_that_closes_with_it(backend: Backen
     };
     let (outcomes, ()) = tokio::join!(asked, answer);
     assert!(outcomes.into_iter().all(|outcome| outcome.unwrap() == reply("done")));
-    assert_eq!(store.around().counts()["listen"], 1);
+    assert_eq!(store.layer().counts()["listen"], 1);
     drop(client);
     until("nothing of it is left", || async { Arc::strong_count(&store) == 1 }).await;
 }

@@ -7,15 +7,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::json;
 use windrow_domain::attempt::{Class, Failure};
-use windrow_domain::retry::{Patience, Policy};
+use windrow_domain::retry::{GiveUpPolicy, Policy};
 use windrow_domain::{CrashPolicy, Queue};
 use windrow_engine::clock::Clock;
-use windrow_engine::deliver::{Parcel, Patterns, Publisher, Route, Routes};
+use windrow_engine::deliver::{OutgoingMessage, Patterns, Publisher, Route, Routes};
 use windrow_engine::messages::http::{Options as Http, Remote};
 use windrow_engine::messages::{Context, Effects, HandlerError, Options};
 use windrow_store::call::NewCall;
 use windrow_store::message::DeadLetter;
-use windrow_testkit::upstream::{Act, Script, Upstream};
+use windrow_testkit::upstream::{Reply, Script, Upstream};
 
 use crate::kit::*;
 
@@ -42,7 +42,7 @@ impl Publisher for Says {
         self.name
     }
 
-    async fn publish(&self, parcel: &Parcel) -> Result<(), Failure> {
+    async fn publish(&self, parcel: &OutgoingMessage) -> Result<(), Failure> {
         self.attempts.lock().unwrap().push(parcel.attempt);
         let no = self.tries.fetch_add(1, Ordering::SeqCst).min(self.said.len() - 1);
         let Some((class, code)) = self.said[no] else { return Ok(()) };
@@ -83,7 +83,7 @@ async fn a_receiver_that_is_away_costs_no_tries_and_patience_ends_in_time(backen
     assert_eq!(*attempts.lock().unwrap(), [1; 41], "none of them counted");
     first.stop().await;
     let (route, attempts) = says("hook", &[REFUSED]);
-    let away = Patience { give_up_secs: 2, ..Patience::default() };
+    let away = GiveUpPolicy { give_up_secs: 2, ..GiveUpPolicy::default() };
     let built = runner(store.clone()).options(Options { away, ..options() });
     let second = built.routes(Routes::new(vec![route]).unwrap()).start().await.unwrap();
     let clock = Clock::machine();
@@ -97,16 +97,16 @@ async fn a_receiver_that_is_away_costs_no_tries_and_patience_ends_in_time(backen
 
 async fn a_handler_that_is_away_fails_no_call(backend: Backend) {
     let store = store(backend).await;
-    let said = Act::json(200, json!({"reply": 1}).to_string());
+    let said = Reply::json(200, json!({"reply": 1}).to_string());
     let upstream = Upstream::start(Script::always(said)).await.unwrap();
     upstream.stop().await;
     let http = Http { url: upstream.url().into(), ..Http::default() };
     let asked = Arc::new(AtomicU32::new(0));
     let own = asked.clone();
     let consumer = Does(move |_: Context, _| {
-        let is_away = own.fetch_add(1, Ordering::SeqCst) < 20;
+        let is_unavailable = own.fetch_add(1, Ordering::SeqCst) < 20;
         Box::pin(async move {
-            match is_away {
+            match is_unavailable {
                 true => Err(HandlerError::away("its database is away")),
                 false => Ok(Effects::none()),
             }
@@ -206,7 +206,7 @@ impl Publisher for Hole {
         "hole"
     }
 
-    async fn publish(&self, _: &Parcel) -> Result<(), Failure> {
+    async fn publish(&self, _: &OutgoingMessage) -> Result<(), Failure> {
         let at_once = self.0.at_once.fetch_add(1, Ordering::SeqCst) + 1;
         if self.0.asked.fetch_add(1, Ordering::SeqCst) >= FIRST {
             self.0.most.fetch_max(at_once, Ordering::SeqCst);

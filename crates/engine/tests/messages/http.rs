@@ -6,7 +6,7 @@ use windrow_domain::{CallState, CrashPolicy};
 use windrow_engine::messages::Outcome;
 use windrow_engine::messages::http::{Options, Remote};
 use windrow_store::call::NewCall;
-use windrow_testkit::upstream::{Act, Script, Upstream};
+use windrow_testkit::upstream::{Reply, Script, Upstream};
 
 use crate::kit::*;
 use crate::watched::{Fate, Watched};
@@ -19,8 +19,8 @@ fn remote(upstream: &Upstream) -> Remote {
         .unwrap()
 }
 
-fn answer(value: &Value) -> Act {
-    Act::json(200, value.to_string())
+fn answer(value: &Value) -> Reply {
+    Reply::json(200, value.to_string())
 }
 
 #[tokio::test]
@@ -69,10 +69,10 @@ async fn a_call_is_posted_signed_and_its_answer_is_committed() {
 #[tokio::test]
 async fn a_handler_that_refuses_for_good_or_fails_for_a_while_is_understood() {
     let upstream = Upstream::start(Script::sequence([
-        Act::json(503, r#"{"error":"later"}"#),
-        Act::json(200, "no json"),
+        Reply::json(503, r#"{"error":"later"}"#),
+        Reply::json(200, "no json"),
         answer(&json!({"reply": 1})),
-        Act::json(422, r#"{"error":{"message":"never"}}"#),
+        Reply::json(422, r#"{"error":{"message":"never"}}"#),
     ]))
     .await
     .unwrap();

@@ -20,10 +20,10 @@ async fn an_idle_runner_with_all_partitions_asks_at_most_twice_a_second(backend:
     let clock = Clock::machine();
     // Longer than it stays awake.
     clock.sleep(Duration::from_millis(2_500)).await;
-    let (before, counts) = (store.around().total(), store.around().counts());
+    let (before, counts) = (store.layer().total(), store.layer().counts());
     let secs = 6;
     clock.sleep(Duration::from_secs(secs)).await;
-    let asked = store.around().total() - before;
-    let after = store.around().counts();
+    let asked = store.layer().total() - before;
+    let after = store.layer().counts();
     assert!(asked <= 2 * secs, "{asked} in {secs} s: {counts:?} then {after:?}");
 }

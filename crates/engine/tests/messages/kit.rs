@@ -17,10 +17,10 @@ use windrow_engine::messages::{
     AsObject, Builder, Client, Consumer, Context, Effects, HandlerError, Options, Outcome, Runner,
     Typed, message,
 };
-use windrow_store::around::{Around, Surrounded};
 use windrow_store::call::{CallKey, NewCall};
+use windrow_store::layer::{LayeredStore, StoreLayer};
 use windrow_store::message::{DeadLetter, MessagesQuery, NewMessage};
-use windrow_store::{Kind, Messages, Plane, Scope, Store};
+use windrow_store::{Kind, MessageStore, Messages, Scope, Store};
 use windrow_store_postgres::PostgresStore;
 use windrow_store_sqlite::SqliteStore;
 use windrow_testkit::postgres::Database;
@@ -46,7 +46,7 @@ pub(crate) async fn store(backend: Backend) -> Arc<dyn Store> {
         Backend::Postgres => {
             let database = database().await;
             let store = connect(database.url()).await;
-            Arc::new(Surrounded::new(store, Keeps { _database: database }))
+            Arc::new(LayeredStore::new(store, Keeps { _database: database }))
         }
     }
 }
@@ -68,8 +68,8 @@ struct Keeps {
 }
 
 #[async_trait]
-impl Around for Keeps {
-    type Call = ();
+impl StoreLayer for Keeps {
+    type Span = ();
 
     async fn begin(&self, _: &'static str) {}
 
@@ -97,7 +97,7 @@ pub(crate) fn options() -> Options {
     }
 }
 
-pub(crate) fn runner(store: Arc<dyn Plane>) -> Builder {
+pub(crate) fn runner(store: Arc<dyn MessageStore>) -> Builder {
     Runner::builder(store, "test").options(options())
 }
 

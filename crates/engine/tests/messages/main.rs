@@ -13,10 +13,10 @@ mod idle;
 mod kit;
 mod members;
 mod outbox;
-mod own;
 mod running;
 mod storm;
 mod suspects;
+mod transactional;
 mod watched;
 
 /// Makes a test of each function for each store.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use windrow_domain::Queue;
 use windrow_engine::clock::Clock;
 use windrow_engine::messages::{Client, Context, Effects, Outcome, Runner};
-use windrow_store::around::Surrounded;
+use windrow_store::layer::LayeredStore;
 
 use crate::kit::*;
 use crate::watched::{Fate, Watched};
@@ -53,7 +53,7 @@ type Boxed = std::pin::Pin<
     Box<dyn Future<Output = Result<Effects, windrow_engine::messages::HandlerError>> + Send>,
 >;
 
-async fn join(store: &Arc<Surrounded<Watched>>) -> Runner {
+async fn join(store: &Arc<LayeredStore<Watched>>) -> Runner {
     // Joining may meet the weather, too.
     loop {
         let builder = runner(store.clone()).object(wallet()).consumer("ledger", all(), ledger());

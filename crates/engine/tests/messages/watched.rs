@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use windrow_store::around::{Around, Surrounded};
+use windrow_store::layer::{LayeredStore, StoreLayer};
 use windrow_store::{Error, Kind, Result, Store};
 
 /// What happens to a call.
@@ -34,9 +34,9 @@ impl Watched {
     pub(crate) fn new(
         inner: Arc<dyn Store>,
         plan: impl Fn(&'static str, u64) -> Fate + Send + Sync + 'static,
-    ) -> Arc<Surrounded<Self>> {
+    ) -> Arc<LayeredStore<Self>> {
         let (counts, total) = (Mutex::default(), AtomicU64::new(0));
-        Arc::new(Surrounded::new(inner, Self { plan: Box::new(plan), counts, total }))
+        Arc::new(LayeredStore::new(inner, Self { plan: Box::new(plan), counts, total }))
     }
 
     pub(crate) fn total(&self) -> u64 {
@@ -57,8 +57,8 @@ impl Watched {
 }
 
 #[async_trait]
-impl Around for Watched {
-    type Call = ();
+impl StoreLayer for Watched {
+    type Span = ();
 
     async fn begin(&self, _: &'static str) {}
 

@@ -162,7 +162,7 @@ pub(crate) async fn retrieve(
     if !longest.is_zero() {
         messages.wait(&app, &key, longest).await.map_err(missing)?;
     }
-    let call = messages.plane().call(&key).await.map_err(missing)?;
+    let call = messages.message_store().call(&key).await.map_err(missing)?;
     Ok(axum::Json(call.into()))
 }
 
@@ -220,10 +220,11 @@ pub(crate) async fn list(
         after: None,
         limit: 0,
     };
-    let plane = app.messages()?.plane();
+    let message_store = app.messages()?.message_store();
     let mut gathered = Gathered::new(query.limit, query.after)?;
     while let Some((after, limit)) = gathered.next() {
-        let mut page = plane.calls(&scope, CallsQuery { after, limit, ..asked.clone() }).await;
+        let mut page =
+            message_store.calls(&scope, CallsQuery { after, limit, ..asked.clone() }).await;
         // Of a list nobody reads all replies; each may be large.
         page.iter_mut().flat_map(|page| &mut page.rows).for_each(|call| call.reply = None);
         gathered.add(page, |call: &Call| call.args.len())?;
@@ -340,7 +341,8 @@ pub(crate) async fn stats(
         window_ms: number("windowMs", query.window_ms, WINDOW_MS, WINDOW_MS_MAX)?,
         old_ms: number("oldMs", query.old_ms, OLD_MS, WINDOW_MS_MAX)?,
     };
-    let stats = app.messages()?.plane().call_stats(&scope, asked).await.map_err(words::told)?;
+    let stats =
+        app.messages()?.message_store().call_stats(&scope, asked).await.map_err(words::told)?;
     Ok(axum::Json(stats.into()))
 }
 

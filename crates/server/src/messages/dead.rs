@@ -94,11 +94,12 @@ pub(crate) async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<axum::Json<Listed<Letter>>> {
     let scope = words::scope(&caller, query.owner.as_deref())?;
-    let (asked, plane) = (query.asked()?, app.messages()?.plane());
+    let (asked, message_store) = (query.asked()?, app.messages()?.message_store());
     let mut gathered = Gathered::new(query.limit, query.after)?;
     while let Some((after, limit)) = gathered.next() {
-        let page =
-            plane.dead_letters(&scope, MessagesQuery { after, limit, ..asked.clone() }).await;
+        let page = message_store
+            .dead_letters(&scope, MessagesQuery { after, limit, ..asked.clone() })
+            .await;
         gathered.add(page, |letter: &DeadLetter| letter.message.payload.len())?;
     }
     Ok(gathered.listed())
@@ -190,8 +191,8 @@ pub(crate) async fn discard_one(
 }
 
 async fn discard_all(app: &App, caller: &Caller, ids: &[DeadLetterId]) -> Result<u64> {
-    let plane = app.messages()?.plane();
-    let discarded = plane.discard_dead(&caller.scope(), ids).await.map_err(told)?;
+    let message_store = app.messages()?.message_store();
+    let discarded = message_store.discard_dead(&caller.scope(), ids).await.map_err(told)?;
     tracing::info!(letters = discarded, by = %caller.key, "dead letters forgotten");
     Ok(discarded)
 }

@@ -113,15 +113,16 @@ impl Follower {
     async fn look(&mut self) -> Result<bool> {
         let messages = self.app.messages()?;
         let version =
-            messages.looks.version(&**messages.plane(), &self.app.clock, &self.key).await?;
+            messages.looks.version(&**messages.message_store(), &self.app.clock, &self.key).await?;
         if version < self.next {
             return Ok(true);
         }
-        let ((owner, stream), plane) = (&self.key, messages.plane());
-        let events = match streams::page(&**plane, owner, stream, self.next, EVENTS_MAX).await {
-            Err(error) if error.pruned().is_some() => return Ok(false),
-            events => events.map_err(words::told)?,
-        };
+        let ((owner, stream), message_store) = (&self.key, messages.message_store());
+        let events =
+            match streams::page(&**message_store, owner, stream, self.next, EVENTS_MAX).await {
+                Err(error) if error.pruned().is_some() => return Ok(false),
+                events => events.map_err(words::told)?,
+            };
         if let Some(last) = events.last() {
             self.next = last.version + 1;
         }

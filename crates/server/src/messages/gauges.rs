@@ -17,7 +17,7 @@ use windrow_store::message::Backlog;
 use windrow_store::partition::Partition;
 
 use super::calls::{OLD_MS, WINDOW_MS};
-use super::plane::Messages;
+use super::state::Messages;
 use crate::app::App;
 
 /// How long a count is good for.
@@ -116,17 +116,17 @@ impl MessageGauges {
         if !self.is_due(app.clock.millis()) {
             return;
         }
-        let plane = messages.plane();
+        let message_store = messages.message_store();
         let window = StatsQuery { window_ms: WINDOW_MS, old_ms: OLD_MS };
         let read = async {
-            self.set_backlog(app, &plane.backlog().await?);
-            self.set_calls(&plane.call_stats(&Scope::All, window).await?);
-            self.set_partitions(&plane.partitions().await?);
+            self.set_backlog(app, &message_store.backlog().await?);
+            self.set_calls(&message_store.call_stats(&Scope::All, window).await?);
+            self.set_partitions(&message_store.partitions().await?);
             Ok::<_, windrow_store::Error>(())
         };
         // The database may be away: what is known stays until it is back.
         if let Err(error) = read.await {
-            tracing::debug!(error = %windrow_engine::causes(&error), "messages not counted");
+            tracing::debug!(error = %windrow_store::error::chain(&error), "messages not counted");
         }
     }
 

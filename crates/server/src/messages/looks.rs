@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use windrow_domain::{Owner, Stream};
 use windrow_engine::clock::Clock;
-use windrow_store::{Plane, Result};
+use windrow_store::{MessageStore, Result};
 
 /// Streams whose version is kept; those that are old go when there are more.
 const LOOKS_MAX: usize = 1_000;
@@ -28,14 +28,19 @@ pub(super) struct Looks {
 
 impl Looks {
     /// The stream's version, not older than a look may be.
-    pub(super) async fn version(&self, plane: &dyn Plane, clock: &Clock, key: &Key) -> Result<u64> {
+    pub(super) async fn version(
+        &self,
+        message_store: &dyn MessageStore,
+        clock: &Clock,
+        key: &Key,
+    ) -> Result<u64> {
         let now_ms = clock.millis();
         if let Some(&(at_ms, version)) = self.versions().get(key)
             && is_fresh(at_ms, now_ms)
         {
             return Ok(version);
         }
-        let version = plane.stream_version(&key.0, &key.1).await?;
+        let version = message_store.stream_version(&key.0, &key.1).await?;
         self.note(now_ms, key, version);
         Ok(version)
     }

@@ -104,7 +104,7 @@ pub(crate) async fn instances(
     caller: Caller,
 ) -> Result<axum::Json<All<Instance>>> {
     caller.check_admin()?;
-    let members = app.messages()?.plane().members().await.map_err(told)?;
+    let members = app.messages()?.message_store().members().await.map_err(told)?;
     let passed_over = members.len().saturating_sub(INSTANCES_MAX);
     let data = members.into_iter().skip(passed_over).map(Instance::from).collect();
     Ok(axum::Json(All { data }))
@@ -122,6 +122,6 @@ pub(crate) async fn partitions(
     caller: Caller,
 ) -> Result<axum::Json<All<PartitionObject>>> {
     caller.check_admin()?;
-    let partitions = app.messages()?.plane().partitions().await.map_err(told)?;
+    let partitions = app.messages()?.message_store().partitions().await.map_err(told)?;
     Ok(axum::Json(All { data: partitions.into_iter().map(PartitionObject::from).collect() }))
 }

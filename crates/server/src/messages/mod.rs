@@ -11,8 +11,8 @@ pub(crate) mod gauges;
 mod looks;
 mod members;
 mod objects;
-mod plane;
 mod send;
+mod state;
 mod streams;
 mod tail;
 mod words;
@@ -23,7 +23,7 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use utoipa_axum::routes;
 use windrow_domain::message::PAYLOAD_BYTES_MAX;
 
-pub use plane::Messages;
+pub use state::Messages;
 
 use crate::app::App;
 use crate::options::Options;

@@ -20,7 +20,7 @@ use windrow_store::call::{CALLER_BYTES_MAX, Call, CallKey, NewCall};
 
 use super::body::{Raw, as_json, check_json, is_json};
 use super::calls::CallObject;
-use super::plane::refused;
+use super::state::refused;
 use super::tail::{Tail, encode};
 use super::words::number;
 use crate::app::App;
@@ -123,7 +123,7 @@ pub(crate) async fn call(
         match messages.wait(&app, &key, longest).await {
             Ok(outcome) => take(&mut call, outcome),
             Err(error) => {
-                tracing::warn!(error = %windrow_engine::causes(&error), "answer not waited for");
+                tracing::warn!(error = %windrow_store::error::chain(&error), "answer not waited for");
             }
         }
     }

@@ -174,7 +174,7 @@ async fn send(
     let names: Vec<_> = new.iter().map(|new| (new.id.clone(), new.stream.clone())).collect();
     let sent = messages.client.send(new).await.map_err(|error| match error.kind {
         Kind::Conflict => {
-            let causes = windrow_engine::causes(&error);
+            let causes = windrow_store::error::chain(&error);
             let message =
                 format!("An id was used for another message; nothing was sent: {causes}.");
             Error::new(StatusCode::BAD_REQUEST, "message_id_reused", message).at("id")
@@ -331,10 +331,11 @@ pub(crate) async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<axum::Json<Listed<MessageObject>>> {
     let scope = words::scope(&caller, query.owner.as_deref())?;
-    let (asked, plane) = (query.asked()?, app.messages()?.plane());
+    let (asked, message_store) = (query.asked()?, app.messages()?.message_store());
     let mut gathered = Gathered::new(query.limit, query.after)?;
     while let Some((after, limit)) = gathered.next() {
-        let page = plane.messages(&scope, MessagesQuery { after, limit, ..asked.clone() }).await;
+        let page =
+            message_store.messages(&scope, MessagesQuery { after, limit, ..asked.clone() }).await;
         gathered.add(page, |message: &Message| message.payload.len())?;
     }
     Ok(gathered.listed())

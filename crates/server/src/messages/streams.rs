@@ -13,7 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 use windrow_domain::event::VersionConflict;
 use windrow_domain::{Expected, Owner, Stream};
-use windrow_store::Plane;
+use windrow_store::MessageStore;
 use windrow_store::event::{Append, Event, NewEvent, Pruned};
 use windrow_store::message::{Headers, SEND_MAX};
 
@@ -140,11 +140,11 @@ pub(crate) async fn read(
     let stream = stream_of(names)?;
     let from = number("from", query.from, 1, NUMBER_MAX)?.max(1);
     let limit = limit(query.limit)?;
-    let plane = app.messages()?.plane();
+    let message_store = app.messages()?.message_store();
     let is_followed = is_wanted("follow", query.follow.as_deref())?;
     let (from, limit) =
         if is_followed { (follow::first(&headers, from)?, 1) } else { (from, limit) };
-    let events = match page(&**plane, &caller.owner, &stream, from, limit).await {
+    let events = match page(&**message_store, &caller.owner, &stream, from, limit).await {
         Ok(events) => events,
         Err(error) => match error.pruned().cloned() {
             Some(pruned) => return Ok(gone(&pruned)),
@@ -163,7 +163,7 @@ pub(crate) async fn read(
 
 /// A page in small steps, which ends early when its events are large.
 pub(super) async fn page(
-    plane: &dyn Plane,
+    message_store: &dyn MessageStore,
     owner: &Owner,
     stream: &Stream,
     from: u64,
@@ -171,7 +171,7 @@ pub(super) async fn page(
 ) -> windrow_store::Result<Vec<Event>> {
     let (mut events, mut budget, mut next) = (Vec::new(), Budget::new(limit), from);
     while let Some(rows) = budget.next() {
-        let step = plane.read_stream(owner, stream, next, rows).await?;
+        let step = message_store.read_stream(owner, stream, next, rows).await?;
         budget.spend(step.iter().map(|event| event.payload.len()));
         let is_last = step.len() < rows as usize;
         next = step.last().map_or(next, |event| event.version + 1);
@@ -318,7 +318,7 @@ pub(crate) async fn append(
         expected: expected(&posts.expected)?,
         events,
     };
-    let appended = match messages.plane().append(vec![append]).await {
+    let appended = match messages.message_store().append(vec![append]).await {
         Ok(appended) => appended,
         Err(error) => match error.version_conflict().cloned() {
             Some(conflict) => return Ok(conflicting(&conflict)),
@@ -397,10 +397,10 @@ pub(crate) async fn feed(
     Query(query): Query<FeedQuery>,
 ) -> Result<axum::Json<Listed<EventObject>>> {
     let scope = words::scope(&caller, query.owner.as_deref())?;
-    let plane = app.messages()?.plane();
+    let message_store = app.messages()?.message_store();
     let mut gathered = Gathered::new(query.limit, query.after)?;
     while let Some((after, limit)) = gathered.next() {
-        let page = plane.read_all(&scope, after.as_deref(), limit).await;
+        let page = message_store.read_all(&scope, after.as_deref(), limit).await;
         gathered.add(page, |event: &Event| event.payload.len())?;
     }
     Ok(gathered.listed())

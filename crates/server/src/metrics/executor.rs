@@ -3,9 +3,9 @@
 use async_trait::async_trait;
 use windrow_domain::Target;
 use windrow_domain::attempt::Class;
-use windrow_engine::execute::{Call, Executor, Limits, Tried, Verdict};
+use windrow_engine::execute::{Attempt, Executor, Limits, Outcome, Verdict};
 
-use super::{Metrics, Outcome, Tried as Labels};
+use super::{Labels, Metrics, OutcomeLabel};
 
 /// An executor whose tries are counted.
 pub struct Counted<E> {
@@ -21,20 +21,20 @@ impl<E> Counted<E> {
 
 #[async_trait]
 impl<E: Executor> Executor for Counted<E> {
-    async fn execute(&self, call: Call) -> Tried {
-        let target = self.metrics.named(call.target.as_str());
+    async fn execute(&self, attempt: Attempt) -> Outcome {
+        let target = self.metrics.named(attempt.target.as_str());
         let numbers = &self.metrics.0;
         let began = numbers.clock.elapsed();
-        let tried = self.inner.execute(call).await;
+        let tried = self.inner.execute(attempt).await;
         let took = numbers.clock.elapsed().saturating_sub(began);
         numbers.request_seconds.observe(took.as_secs_f64());
         let outcome = match &tried.verdict {
-            Verdict::Completed => Outcome::completed,
-            Verdict::Skipped(_) => Outcome::skipped,
+            Verdict::Completed => OutcomeLabel::completed,
+            Verdict::Skipped(_) => OutcomeLabel::skipped,
             Verdict::Failed(failure) => match failure.class {
-                Class::Throttled => Outcome::throttled,
-                Class::NotFound => Outcome::not_found,
-                _ => Outcome::failed,
+                Class::Throttled => OutcomeLabel::throttled,
+                Class::NotFound => OutcomeLabel::not_found,
+                _ => OutcomeLabel::failed,
             },
         };
         numbers.requests.get_or_create(&Labels { target, outcome }).inc();

@@ -24,8 +24,8 @@ use prometheus_client::registry::{Registry, Unit};
 use windrow_engine::clock::Clock;
 use windrow_engine::execute::Executor;
 use windrow_store::Store;
-use windrow_store::around::Surrounded;
 use windrow_store::batch::Batch;
+use windrow_store::layer::LayeredStore;
 
 use crate::app::App;
 use crate::describe::refusals::Broken;
@@ -62,14 +62,14 @@ struct OfTarget {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Tried {
+struct Labels {
     target: String,
-    outcome: Outcome,
+    outcome: OutcomeLabel,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
 #[allow(non_camel_case_types, reason = "they are written as they are")]
-enum Outcome {
+enum OutcomeLabel {
     completed,
     throttled,
     not_found,
@@ -99,7 +99,7 @@ struct Numbers {
     items: Family<Status, Counter>,
     retries: Counter,
     leases_lost: Counter,
-    requests: Family<Tried, Counter>,
+    requests: Family<Labels, Counter>,
     request_seconds: Histogram,
     ingest_seconds: Histogram,
     finalise_seconds: Histogram,
@@ -159,7 +159,7 @@ impl Metrics {
 
     /// The same store, timed.
     pub fn store(&self, inner: Arc<dyn Store>) -> Arc<dyn Store> {
-        Arc::new(Surrounded::new(inner, Timed(self.clone())))
+        Arc::new(LayeredStore::new(inner, Timed(self.clone())))
     }
 
     /// The same executor, counted.

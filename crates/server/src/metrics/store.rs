@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use windrow_domain::attempt::Status as Ended;
-use windrow_store::around::{Around, failure};
+use windrow_store::layer::{StoreLayer, failure};
 use windrow_store::record::{Fold, Reply, Turn};
 use windrow_store::{Kind, Result, Store};
 
@@ -19,8 +19,8 @@ const PAGES: [&str; 5] = ["files", "batches", "pending", "finished", "keys"];
 pub(super) struct Timed(pub(super) Metrics);
 
 #[async_trait]
-impl Around for Timed {
-    type Call = Duration;
+impl StoreLayer for Timed {
+    type Span = Duration;
 
     async fn begin(&self, _: &'static str) -> Duration {
         self.0.0.clock.elapsed()

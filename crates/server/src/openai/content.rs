@@ -13,7 +13,7 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
 use windrow_domain::{BatchId, Ending, OutputKind};
-use windrow_engine::output::{self, Patience, Source};
+use windrow_engine::output::{self, Source, StoreRetry};
 use windrow_engine::storage;
 use windrow_store::ingest::{File, Output};
 use windrow_store::{Scope, Store};
@@ -87,7 +87,7 @@ async fn stored(app: App, caller: &Caller, file: File, headers: &HeaderMap) -> R
                 Err(error) if error.kind == storage::Kind::Missing => {
                     return rebuilt(&app, caller, output, &download).await;
                 }
-                Err(error) => return Err(Error::internal(windrow_engine::causes(&error))),
+                Err(error) => return Err(Error::internal(windrow_store::error::chain(&error))),
             }
         }
     };
@@ -121,7 +121,7 @@ fn made(
             batch,
             ending,
             bytes_max: OUTPUT_BYTES_MAX,
-            patience: Patience::usual(clock),
+            store_retry: StoreRetry::usual(clock),
         };
         let written = match kind {
             OutputKind::Output => output::write(&source, &mut sink, &mut ()).await,

@@ -129,7 +129,7 @@ impl Listener {
                 // The database may be back in a moment; the client hears that the stream lives.
                 Err(error) => {
                     tracing::warn!(
-                        batch.id = %self.id, error = %windrow_engine::causes(&error), "not looked at"
+                        batch.id = %self.id, error = %windrow_store::error::chain(&error), "not looked at"
                     );
                 }
             }

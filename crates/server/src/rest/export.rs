@@ -16,8 +16,8 @@ use windrow_engine::export::{self, Column, Export, Format};
 use windrow_store::Scope;
 
 use super::words::{self, ItemOutcome, found, job_id};
-use crate::act::{Action, note};
 use crate::app::App;
+use crate::audit_log::{Action, note};
 use crate::auth::Caller;
 use crate::describe::Binary;
 use crate::describe::refusals::Missing;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use windrow_domain::{BatchId, Counts as Places, FileId, Owner, Phase, State, Target};
-use windrow_store::act::Act;
+use windrow_store::audit_log::AuditEntry;
 use windrow_store::batch::Batch;
 use windrow_store::ingest::LineError;
 use windrow_store::inspect::LaneStatus;
@@ -59,7 +59,7 @@ pub(super) struct Job {
     /// Who did what. Only of a job that is asked for by its id.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<JobAct>>, nullable = false)]
-    acts: Option<Vec<Act>>,
+    acts: Option<Vec<AuditEntry>>,
 }
 
 /// Who did what, when, from where.
@@ -142,7 +142,12 @@ pub(crate) struct Progress {
 
 impl Job {
     /// With what each target has of it, and who did what to it.
-    pub(super) fn with(mut self, state: State, lanes: Vec<LaneStatus>, acts: Vec<Act>) -> Self {
+    pub(super) fn with(
+        mut self,
+        state: State,
+        lanes: Vec<LaneStatus>,
+        acts: Vec<AuditEntry>,
+    ) -> Self {
         let lane = |lane: LaneStatus| Lane {
             target: lane.target,
             phase: lane.phase,

@@ -10,8 +10,8 @@ use windrow_store::inspect::BatchesQuery;
 use super::job::Job;
 use super::lists::{self, Jobs, JobsQuery, Listed, PageQuery};
 use super::words::{self, JobStatus, found, job_id};
-use crate::act::{Action, note};
 use crate::app::App;
+use crate::audit_log::{Action, note};
 use crate::auth::Caller;
 use crate::describe::refusals::Missing;
 use crate::error::Result;
@@ -62,7 +62,7 @@ pub(crate) async fn retrieve(
     let (id, scope) = (job_id(&id)?, caller.scope());
     let batch = found(app.store.batch(&scope, id).await, id)?;
     let lanes = found(app.store.lanes(&scope, id).await, id)?;
-    let acts = found(app.store.acts(&scope, id).await, id)?;
+    let acts = found(app.store.audit_log(&scope, id).await, id)?;
     let state = batch.state;
     Ok(axum::Json(Job::from(batch).with(state, lanes, acts)))
 }

@@ -17,8 +17,8 @@ use windrow_engine::{Engine, Until};
 use windrow_store::Scope;
 
 use super::words::{found, job_id};
-use crate::act::{Action, note};
 use crate::app::App;
+use crate::audit_log::{Action, note};
 use crate::auth::Caller;
 use crate::describe::refusals::Missing;
 use crate::error::{Error, Result};

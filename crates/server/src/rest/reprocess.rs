@@ -9,8 +9,8 @@ use windrow_store::batch::{REPROCESS_LINES_MAX, Reprocess, Select};
 
 use super::items::line;
 use super::words::{self, ItemOutcome, found, job_id};
-use crate::act::{Action, note};
 use crate::app::App;
+use crate::audit_log::{Action, note};
 use crate::auth::Caller;
 use crate::describe::refusals::{Missing, OtherKind, TooLarge, TooSlow};
 use crate::error::{Error, Result};

@@ -11,10 +11,10 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use windrow_domain::{KeyId, Role};
 use windrow_engine::clock::Clock;
-use windrow_engine::execute::{Call, Executor, Tried};
+use windrow_engine::execute::{Attempt, Executor, Outcome};
 use windrow_engine::signal::Stop;
 use windrow_server::{App, Metrics, Options, Parts};
-use windrow_store::around::{Around, Surrounded};
+use windrow_store::layer::{LayeredStore, StoreLayer};
 use windrow_store::{Kind, Store};
 
 use crate::kit::{self, All};
@@ -46,8 +46,8 @@ impl Gates {
 }
 
 #[async_trait]
-impl Around for Gates {
-    type Call = ();
+impl StoreLayer for Gates {
+    type Span = ();
 
     async fn begin(&self, verb: &'static str) {
         if let Some(time) = self.takes.lock().unwrap().get(verb) {
@@ -87,15 +87,15 @@ impl Bench {
             Gates { kept_back: Arc::default(), takes: Arc::default(), clock: clock.clone() };
         let answers = Arc::new(Semaphore::new(Semaphore::MAX_PERMITS));
         let gate = answers.clone();
-        let executor: Arc<dyn Executor> = Arc::new(move |call: Call| {
+        let executor: Arc<dyn Executor> = Arc::new(move |attempt: Attempt| {
             let gate = gate.clone();
             async move {
                 gate.acquire().await.unwrap().forget();
-                Tried::completed(json!({ "line": call.line }).to_string())
+                Outcome::completed(json!({ "line": attempt.line }).to_string())
             }
         });
         let work = windrow_engine::Options { grace_ms: 200, ..Default::default() };
-        let surrounded = Arc::new(Surrounded::new(store.clone(), gates.clone()));
+        let surrounded = Arc::new(LayeredStore::new(store.clone(), gates.clone()));
         let app = App::new(Parts {
             executor: Some(executor),
             work,

@@ -29,8 +29,8 @@ async fn who_dies_before_the_job_is_made_leaves_nothing_that_is_seen() {
     let mut plain = bench.gates.keep_back("create_batch");
     let mut whole = bench.gates.keep_back("create_batch_with_file");
     let mut callers = JoinSet::new();
-    let call = bench.post(&bench.ann, "/api/jobs", lines(300)).send();
-    callers.spawn(async move { drop(call.await) });
+    let attempt = bench.post(&bench.ann, "/api/jobs", lines(300)).send();
+    callers.spawn(async move { drop(attempt.await) });
     tokio::select! {
         made = plain.wait_for(|count| *count > 0) => drop(made.unwrap()),
         made = whole.wait_for(|count| *count > 0) => drop(made.unwrap()),
@@ -100,12 +100,12 @@ async fn so_many_files_are_looked_through_at_a_time() {
     let (anns, bobs) = (bench.file(&bench.ann, &bad).await, bench.file(&bench.bob, &bad).await);
     let mut looks = bench.gates.keep_back("read_chunk");
     let mut callers = JoinSet::new();
-    let mut call = |key: &str, file: &str| {
-        let call = bench.create_batch(key, file).send();
-        callers.spawn(async move { call.await.unwrap() });
+    let mut attempt = |key: &str, file: &str| {
+        let attempt = bench.create_batch(key, file).send();
+        callers.spawn(async move { attempt.await.unwrap() });
     };
-    (0..6).for_each(|_| call(&bench.ann, &anns));
-    (0..6).for_each(|_| call(&bench.bob, &bobs));
+    (0..6).for_each(|_| attempt(&bench.ann, &anns));
+    (0..6).for_each(|_| attempt(&bench.bob, &bobs));
     // Two of each owner look; the others wait for their turn, and not without end.
     timeout(LONG, looks.wait_for(|count| *count >= 4)).await.unwrap().unwrap();
     for _ in 0..8 {
@@ -173,16 +173,16 @@ async fn one_owner_leaves_places_for_the_uploads_of_others() {
         Bench::new(Clock::machine(), Options { uploads_max: 4, ..Options::default() }).await;
     let mut opened = bench.gates.keep_back("open_file");
     let mut callers = JoinSet::new();
-    let mut call = |key: &str| {
-        let call = bench.post(key, "/api/jobs", lines(1)).send();
-        callers.spawn(async move { call.await.unwrap() });
+    let mut attempt = |key: &str| {
+        let attempt = bench.post(key, "/api/jobs", lines(1)).send();
+        callers.spawn(async move { attempt.await.unwrap() });
     };
-    (0..4).for_each(|_| call(&bench.bob));
+    (0..4).for_each(|_| attempt(&bench.bob));
     let refused = callers.join_next().await.unwrap().unwrap();
     assert_eq!(refused.status(), 429);
     assert_eq!(read(refused).await["error"]["code"], "uploads_exceeded");
-    let call = bench.post(&bench.ann, "/api/jobs", lines(1)).send();
-    callers.spawn(async move { call.await.unwrap() });
+    let attempt = bench.post(&bench.ann, "/api/jobs", lines(1)).send();
+    callers.spawn(async move { attempt.await.unwrap() });
     let all = opened.wait_for(|count| *count == 4);
     assert_eq!(*timeout(LONG, all).await.unwrap().unwrap(), 4);
 }

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use windrow_domain::attempt::{Class, Failure};
-use windrow_engine::execute::{Call, Executor, Tried};
+use windrow_engine::execute::{Attempt, Executor, Outcome};
 use windrow_engine::signal::Stop;
 use windrow_engine::{Engine, Handle};
 use windrow_server::{App, Options, Parts};
@@ -54,23 +54,23 @@ impl Default for Setup {
 }
 
 /// Does what a line says in its body: `answer` is given as it is, `fail` and `missing` are refused.
-async fn execute(gate: Arc<Semaphore>, call: Call) -> Tried {
+async fn execute(gate: Arc<Semaphore>, attempt: Attempt) -> Outcome {
     gate.acquire().await.unwrap().forget();
-    let line: Value = serde_json::from_slice(&call.raw).unwrap();
+    let line: Value = serde_json::from_slice(&attempt.raw).unwrap();
     let refuse = |class: Class, code: &str| {
         let (code, message) = (code.to_owned(), "It says so.".to_owned());
-        Tried::failed(Failure { class, code, message, retry_after: None })
+        Outcome::failed(Failure { class, code, message, retry_after: None })
     };
     let tried = match line["body"]["do"].as_str() {
         Some("fail") => refuse(Class::Permanent, "http_400"),
         Some("missing") => refuse(Class::NotFound, "http_404"),
-        Some("wobble") if call.attempt == 1 => refuse(Class::Server, "http_503"),
+        Some("wobble") if attempt.number == 1 => refuse(Class::Server, "http_503"),
         _ => match line["body"]["answer"].as_str() {
-            Some(text) => Tried::completed(text.to_owned()),
-            None => Tried::completed(json!({ "line": call.line }).to_string()),
+            Some(text) => Outcome::completed(text.to_owned()),
+            None => Outcome::completed(json!({ "line": attempt.line }).to_string()),
         },
     };
-    Tried { custom_id: line["custom_id"].as_str().map(str::to_owned), ..tried }
+    Outcome { custom_id: line["custom_id"].as_str().map(str::to_owned), ..tried }
 }
 
 impl Desk {
@@ -84,7 +84,7 @@ impl Desk {
         let parts = kit::parts(store.clone(), folder.path(), All);
         let gate = Arc::new(Semaphore::new(setup.answers));
         let gated = gate.clone();
-        let executor: Arc<dyn Executor> = Arc::new(move |call| execute(gated.clone(), call));
+        let executor: Arc<dyn Executor> = Arc::new(move |attempt| execute(gated.clone(), attempt));
         let (stop, mut tasks) = (Stop::new(), JoinSet::new());
         let engine = setup.works.then(|| {
             let builder = Engine::builder(store.clone()).executor(executor.clone());

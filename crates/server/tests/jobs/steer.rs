@@ -55,15 +55,15 @@ async fn kickoffs_are_bounded_in_time_and_number_and_need_a_worker() {
 async fn a_job_is_paused_resumed_and_cancelled() {
     let desk = Desk::with(Setup { answers: 2, ..Setup::default() }).await;
     let id = desk.plain_job(&desk.ann, 6).await;
-    let call = async |what: &str| desk.post(&desk.ann, &format!("/api/jobs/{id}/{what}")).await;
-    let paused = call("pause").await.ok(200);
+    let attempt = async |what: &str| desk.post(&desk.ann, &format!("/api/jobs/{id}/{what}")).await;
+    let paused = attempt("pause").await.ok(200);
     assert_eq!((&paused["status"], &paused["queueState"]), (&json!("paused"), &json!("PAUSED")));
-    assert_eq!(call("pause").await.status, 200);
-    let kicked = call("kickoff?durationMs=60000").await.ok(200);
+    assert_eq!(attempt("pause").await.status, 200);
+    let kicked = attempt("kickoff?durationMs=60000").await.ok(200);
     assert_eq!((&kicked["finished"], &kicked["remaining"]), (&json!(0), &json!(6)));
-    assert_eq!(call("resume").await.ok(200)["status"], "in_progress");
-    call("kickoff?durationMs=500").await.ok(200);
-    assert_eq!(call("cancel").await.ok(200)["status"], "cancelling");
+    assert_eq!(attempt("resume").await.ok(200)["status"], "in_progress");
+    attempt("kickoff?durationMs=500").await.ok(200);
+    assert_eq!(attempt("cancel").await.ok(200)["status"], "cancelling");
     desk.post(&desk.ann, &format!("/api/jobs/{id}/kickoff?durationMs=20000")).await.ok(200);
     let job = desk.get(&desk.ann, &format!("/api/jobs/{id}")).await.ok(200);
     assert_eq!((&job["status"], &job["queueState"]), (&json!("cancelled"), &json!("DONE")));
@@ -76,7 +76,7 @@ async fn a_job_is_paused_resumed_and_cancelled() {
     let expected = ["create", "pause", "pause", "resume", "kickoff", "cancel", "kickoff"];
     assert_eq!(acts, expected);
     for what in ["pause", "resume", "reprocess"] {
-        call(what).await.refused(400, "refused");
+        attempt(what).await.refused(400, "refused");
     }
 }
 

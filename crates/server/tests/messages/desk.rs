@@ -18,7 +18,7 @@ use windrow_engine::messages::{
 };
 use windrow_engine::signal::Stop;
 use windrow_server::{App, Messages, Options, Parts};
-use windrow_store::{Plane, Store};
+use windrow_store::{MessageStore, Store};
 
 use crate::kit::{self, Answer, Callers, Nobody};
 
@@ -108,7 +108,7 @@ pub(crate) struct Desk {
     pub(crate) gate: Arc<Semaphore>,
     pub(crate) hands: Arc<Hands>,
     /// The store behind the server.
-    pub(crate) plane: Arc<dyn Plane>,
+    pub(crate) plane: Arc<dyn MessageStore>,
     stop: Stop,
     runner: Option<Runner>,
     tasks: JoinSet<()>,
@@ -130,7 +130,7 @@ impl Desk {
 
     pub(crate) async fn with(runs: Runs) -> Self {
         let (folder, sqlite) = kit::database().await;
-        let (store, plane): (Arc<dyn Store>, Arc<dyn Plane>) = (sqlite.clone(), sqlite);
+        let (store, plane): (Arc<dyn Store>, Arc<dyn MessageStore>) = (sqlite.clone(), sqlite);
         let (hands, gate) = (Arc::<Hands>::default(), Arc::new(Semaphore::new(0)));
         let runner = match runs {
             Runs::Here => Some(runner(plane.clone(), &hands, &gate).await),
@@ -191,7 +191,7 @@ impl Desk {
     }
 }
 
-async fn runner(plane: Arc<dyn Plane>, hands: &Arc<Hands>, gate: &Arc<Semaphore>) -> Runner {
+async fn runner(plane: Arc<dyn MessageStore>, hands: &Arc<Hands>, gate: &Arc<Semaphore>) -> Runner {
     let counter = Counter { hands: hands.clone(), gate: gate.clone() };
     let mut options =
         messages::Options { partitions: 16, grace_ms: 200, poll_ms: 100, ..Default::default() };

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use windrow_domain::{Owner, Stream};
 use windrow_engine::messages::Options;
 use windrow_store::event::Snapshot;
-use windrow_store::message::Upkeep;
+use windrow_store::message::MessageRetention;
 
 use crate::desk::Desk;
 
@@ -186,8 +186,8 @@ async fn prune(desk: &Desk, at: u64) {
     let (owner, stream) = (Owner::new("ann").unwrap(), Stream::new("s").unwrap());
     let snapshot = Snapshot { owner, stream, version: at - 1, state: Bytes::from_static(b"{}") };
     desk.plane.put_snapshot(snapshot).await.unwrap();
-    let upkeep = Upkeep { event_ms: Some(0), ..Options::default().upkeep };
-    assert!(desk.plane.tidy_messages(upkeep, 1000).await.unwrap().events > 0);
+    let upkeep = MessageRetention { event_ms: Some(0), ..Options::default().upkeep };
+    assert!(desk.plane.prune_messages(upkeep, 1000).await.unwrap().events > 0);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@
 use tokio::task::JoinSet;
 use windrow_domain::{CallState, Expected};
 use windrow_store::error::Kind;
-use windrow_store::message::{Commit, Exchange, ReadFrom, Upkeep};
+use windrow_store::message::{Commit, Exchange, MessageRetention, ReadFrom};
 use windrow_store::{Calls, Messages, Partitions};
 
 use super::PlaneWorld;
@@ -181,8 +181,8 @@ pub async fn tidying_at_once_takes_only_what_is_empty(world: &impl PlaneWorld) {
         let mut tasks = JoinSet::new();
         for store in [other.clone(), world.store().clone()] {
             tasks.spawn(async move {
-                let upkeep = Upkeep { stream_ms: 0, archive_ms: 0, ..keep() };
-                store.tidy_messages(upkeep, 100).await.expect("old things are tidied away");
+                let upkeep = MessageRetention { stream_ms: 0, archive_ms: 0, ..keep() };
+                store.prune_messages(upkeep, 100).await.expect("old things are tidied away");
             });
         }
         let sending = other.clone();

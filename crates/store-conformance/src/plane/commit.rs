@@ -9,13 +9,13 @@ use windrow_store::message::{
 };
 use windrow_store::object::{PutState, STATE_BYTES_MAX};
 use windrow_store::partition::Fence;
-use windrow_store::{Members, Messages, Objects, Partitions, Plane};
+use windrow_store::{Members, MessageStore, Messages, Objects, Partitions};
 
 use super::PlaneWorld;
 use super::fixture::*;
 
 /// A commit with one effect of every kind beside ending a message.
-fn everything<S: Plane + Clone>(runner: &Runner<S>, ended: MessageRef) -> Commit {
+fn everything<S: MessageStore + Clone>(runner: &Runner<S>, ended: MessageRef) -> Commit {
     Commit {
         states: vec![put("wallet/1", "state")],
         events: vec![append("wallet/1", Expected::Any, &["e1"])],
@@ -25,7 +25,7 @@ fn everything<S: Plane + Clone>(runner: &Runner<S>, ended: MessageRef) -> Commit
 }
 
 /// Nothing of [`everything`] is there, and these messages are all that waits.
-async fn assert_nothing(store: &impl Plane, left: &[&str]) {
+async fn assert_nothing(store: &impl MessageStore, left: &[&str]) {
     assert_eq!(store.states(&[key("wallet/1")]).await.unwrap(), [None]);
     assert_eq!(version(store, "wallet/1").await, 0);
     assert_eq!(sorted(ids(&waiting(store).await)), sorted(left.iter().copied()));

@@ -2,12 +2,12 @@
 
 use windrow_store::error::Kind;
 use windrow_store::message::{Commit, Committed, Exchange, Exchanged, Read, Work};
-use windrow_store::{Members, Messages, Partitions, Plane};
+use windrow_store::{Members, MessageStore, Messages, Partitions};
 
 use super::PlaneWorld;
 use super::fixture::*;
 
-fn exchange<S: Plane + Clone>(runner: &Runner<S>, commit: Commit) -> Exchange {
+fn exchange<S: MessageStore + Clone>(runner: &Runner<S>, commit: Commit) -> Exchange {
     Exchange { commit, heartbeat: false, read: Some(runner.read()) }
 }
 

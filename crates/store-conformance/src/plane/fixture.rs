@@ -12,12 +12,14 @@ use windrow_store::call::{Answer, Call, CallKey, CallResult, NewCall};
 use windrow_store::event::{Append, NewEvent};
 use windrow_store::member::NewMember;
 use windrow_store::message::{
-    Commit, Dead, Done, FailedTry, Headers, Message, MessageRef, MessagesQuery, NewMessage, Read,
-    ReadFrom, Running, Sent, Started, Upkeep, Work,
+    Commit, Dead, Done, FailedTry, Headers, Message, MessageRef, MessageRetention, MessagesQuery,
+    NewMessage, Read, ReadFrom, Running, Sent, Started, Work,
 };
 use windrow_store::object::{ObjectKey, PutState};
 use windrow_store::partition::{Fence, Setup, Taken};
-use windrow_store::{Calls, Events, Kind, Members, Messages, Partitions, Plane, Result, Scope};
+use windrow_store::{
+    Calls, Events, Kind, Members, MessageStore, Messages, Partitions, Result, Scope,
+};
 
 use super::PlaneWorld;
 pub(crate) use crate::fixture::{Dice, kind, later, now, owner, pass, scope, whole_text};
@@ -181,9 +183,9 @@ pub(crate) async fn waiting(store: &impl Messages) -> Vec<Message> {
 }
 
 /// Keeps everything for a year.
-pub(crate) fn keep() -> Upkeep {
+pub(crate) fn keep() -> MessageRetention {
     let year_ms = 365 * 24 * 3_600_000;
-    Upkeep {
+    MessageRetention {
         dedupe_ms: year_ms,
         archive_ms: year_ms,
         tombstone_ms: year_ms,
@@ -256,7 +258,7 @@ pub(crate) struct Runner<S> {
     pub(crate) fences: Vec<Fence>,
 }
 
-impl<S: Plane + Clone> Runner<S> {
+impl<S: MessageStore + Clone> Runner<S> {
     /// A new instance without partitions.
     pub(crate) async fn join(store: &S) -> Self {
         Self { store: store.clone(), instance: join(store).await, fences: Vec::new() }

@@ -12,9 +12,11 @@ use windrow_store::batch::{NewBatch, Reprocess, Select};
 use windrow_store::event::{BATCH_KINDS, Event};
 use windrow_store::finalise::{Finalisation, Rows};
 use windrow_store::ingest::Verdict;
-use windrow_store::message::{Headers, Message, Upkeep};
+use windrow_store::message::{Headers, Message, MessageRetention};
 use windrow_store::partition::Setup;
-use windrow_store::{Batches, Events, Finalise, Kind, Messages, Partitions, Plane, Scope, Sweep};
+use windrow_store::{
+    Batches, Events, Finalise, Kind, MessageStore, Messages, Partitions, Scope, Sweep,
+};
 
 use super::PlaneWorld;
 use super::fixture::*;
@@ -92,7 +94,7 @@ async fn events(store: &impl Events, id: BatchId) -> Vec<Event> {
 }
 
 /// The messages of a batch that wait, in their order; each is what the event beside it is.
-async fn told<S: Plane + Clone>(runner: &Runner<S>, id: BatchId) -> Vec<Message> {
+async fn told<S: MessageStore + Clone>(runner: &Runner<S>, id: BatchId) -> Vec<Message> {
     let name = format!("batch/{id}");
     let messages = runner.messages().await;
     let of = |message: &Message| message.stream.as_str() == name;
@@ -117,7 +119,7 @@ async fn told<S: Plane + Clone>(runner: &Runner<S>, id: BatchId) -> Vec<Message>
 }
 
 /// Both are there, and nothing else.
-async fn check_told<S: Plane + Clone>(runner: &Runner<S>, id: BatchId, wanted: &[String]) {
+async fn check_told<S: MessageStore + Clone>(runner: &Runner<S>, id: BatchId, wanted: &[String]) {
     assert_eq!(ids(&told(runner, id).await), wanted);
     let events = events(&runner.store, id).await;
     let names: Vec<_> = events.iter().map(|event| event.id.as_str()).collect();
@@ -285,8 +287,8 @@ pub async fn acts_that_meet_other_writers_never_deadlock<W: PlaneWorld>(world: &
                 send_all(&store, vec![outbox(one, &id), outbox(two, &id)]).await;
                 let appends = [one, two].map(|name| append(name, Expected::Any, &[&id]));
                 store.append(appends.into()).await.unwrap();
-                let upkeep = Upkeep { stream_ms: 0, event_ms: Some(0), ..keep() };
-                store.tidy_messages(upkeep, 10).await.unwrap();
+                let upkeep = MessageRetention { stream_ms: 0, event_ms: Some(0), ..keep() };
+                store.prune_messages(upkeep, 10).await.unwrap();
             }
         });
     }
@@ -304,9 +306,9 @@ pub async fn acts_that_meet_other_writers_never_deadlock<W: PlaneWorld>(world: &
 pub async fn events_of_ended_batches_can_be_pruned(world: &impl PlaneWorld) {
     let (store, runner) = (world.store(), telling(world).await);
     let id = ended(world, State::Completed).await;
-    let upkeep = Upkeep { event_ms: Some(1), ..keep() };
+    let upkeep = MessageRetention { event_ms: Some(1), ..keep() };
     pass(world, 10);
-    assert_eq!(store.tidy_messages(upkeep, 100).await.unwrap().events, 0, "it is not closed");
+    assert_eq!(store.prune_messages(upkeep, 100).await.unwrap().events, 0, "it is not closed");
     close(store, &take(store, id).await).await;
     let last = told(&runner, id).await.pop().expect("its end is told");
     let name = stream(&format!("batch/{id}"));
@@ -314,7 +316,7 @@ pub async fn events_of_ended_batches_can_be_pruned(world: &impl PlaneWorld) {
     assert_eq!((snapshot.version, snapshot.state), (2, last.payload));
     batch_of(store, ADA, 1).await;
     pass(world, 10);
-    assert_eq!(store.tidy_messages(upkeep, 100).await.unwrap().events, 2);
+    assert_eq!(store.prune_messages(upkeep, 100).await.unwrap().events, 2);
     assert_eq!(reprocess(store, id, None).await, 1);
     assert_eq!(Worker::on(store).drain(id, &[MODEL]).await, [id]);
     close(store, &take(store, id).await).await;

@@ -1,6 +1,6 @@
 //! What the message plane means: partitions, messages, events, objects and calls.
 //!
-//! Holds throughout: as for the other suite. A backend that is a [`Plane`] says
+//! Holds throughout: as for the other suite. A backend that is a [`MessageStore`] says
 //! `mod plane { windrow_store_conformance::plane_suite!(world = crate::make_world); }`.
 //! Absent on purpose: what only one database can do, such as a transaction held open while others
 //! commit; and wakes, which are hints that may be missed.
@@ -24,14 +24,14 @@ mod stats;
 mod tidy;
 mod walk;
 
-use windrow_store::Plane;
+use windrow_store::MessageStore;
 
 use crate::World;
 
 /// A world whose backend runs messages, too.
-pub trait PlaneWorld: World<Store: Plane> {}
+pub trait PlaneWorld: World<Store: MessageStore> {}
 
-impl<W: World<Store: Plane>> PlaneWorld for W {}
+impl<W: World<Store: MessageStore>> PlaneWorld for W {}
 
 cases! { plane_suite, plane_cases;
     partition {

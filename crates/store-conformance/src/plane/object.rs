@@ -69,15 +69,15 @@ pub async fn sleepers_miss_no_work(world: &impl PlaneWorld) {
     let store = world.store();
     let wakes = store.listen(runner.instance).await.unwrap();
     for no in 0..2 {
-        store.set_asleep(runner.instance, true).await.unwrap();
-        store.set_asleep(runner.instance, true).await.unwrap();
+        store.set_idle(runner.instance, true).await.unwrap();
+        store.set_idle(runner.instance, true).await.unwrap();
         send(store, inbox("a", &no.to_string())).await;
         let messages = vec![outbox("b", &no.to_string())];
         store.commit(Commit { messages, ..runner.effects() }).await.unwrap();
         assert_eq!(runner.messages().await.len(), 2 * (no + 1));
-        store.set_asleep(runner.instance, false).await.unwrap();
-        store.set_asleep(runner.instance, false).await.unwrap();
+        store.set_idle(runner.instance, false).await.unwrap();
+        store.set_idle(runner.instance, false).await.unwrap();
     }
     drop(wakes);
-    store.set_asleep(InstanceId::new(), false).await.unwrap();
+    store.set_idle(InstanceId::new(), false).await.unwrap();
 }

@@ -7,9 +7,11 @@ use bytes::Bytes;
 use windrow_domain::Expected;
 use windrow_store::error::{Cause, Kind};
 use windrow_store::message::{Commit, Committed, MessageRef};
-use windrow_store::own::{Broken, QUERY_ROWS_MAX, SCRIPT_MS_MAX, Script, Sql, Value};
 use windrow_store::partition::Fence;
-use windrow_store::{Error, Events, Members, Messages, Objects, Partitions, Plane, Result};
+use windrow_store::transactional::{
+    QUERY_ROWS_MAX, SCRIPT_MS_MAX, Script, ScriptError, Sql, Value,
+};
+use windrow_store::{Error, Events, Members, MessageStore, Messages, Objects, Partitions, Result};
 
 use super::PlaneWorld;
 use super::fixture::*;
@@ -89,9 +91,9 @@ fn noting(id: &str, end: End) -> Box<Steps> {
     script(&[(PUT, &[id.into(), "note".into()])], end)
 }
 
-impl<S: Plane + Clone> Runner<S> {
+impl<S: MessageStore + Clone> Runner<S> {
     async fn inside(&self, ms_max: u64, script: Box<Steps>) -> Result<Committed> {
-        self.store.commit_inside(self.instance, &self.fences, ms_max, script).await
+        self.store.commit_with(self.instance, &self.fences, ms_max, script).await
     }
 
     /// A table for the scripts.
@@ -120,7 +122,7 @@ impl<S: Plane + Clone> Runner<S> {
 }
 
 /// One effect of every kind beside ending a message.
-fn everything<S: Plane + Clone>(runner: &Runner<S>, ended: MessageRef) -> Commit {
+fn everything<S: MessageStore + Clone>(runner: &Runner<S>, ended: MessageRef) -> Commit {
     Commit {
         states: vec![put("wallet/1", "state")],
         events: vec![append("wallet/1", Expected::Any, &["e1"])],
@@ -135,7 +137,7 @@ fn commit(commit: Commit) -> End {
 }
 
 /// No note, no effect, and the message still waits.
-async fn assert_nothing<S: Plane + Clone>(runner: &Runner<S>) {
+async fn assert_nothing<S: MessageStore + Clone>(runner: &Runner<S>) {
     let store = &runner.store;
     assert_eq!(runner.notes().await, Vec::<String>::new());
     assert_eq!(store.states(&[key("wallet/1")]).await.unwrap(), [None]);
@@ -143,9 +145,9 @@ async fn assert_nothing<S: Plane + Clone>(runner: &Runner<S>) {
     assert_eq!(ids(&waiting(store).await), ["1"]);
 }
 
-fn is_broken(result: Result<Committed>, how: impl FnOnce(&Broken) -> bool) -> Error {
+fn is_broken(result: Result<Committed>, how: impl FnOnce(&ScriptError) -> bool) -> Error {
     let error = result.expect_err("the script does not come to its end");
-    assert!(error.broken().is_some_and(how), "{error:?}");
+    assert!(error.script_error().is_some_and(how), "{error:?}");
     error
 }
 
@@ -183,12 +185,12 @@ pub async fn a_script_that_fails_leaves_nothing(world: &impl PlaneWorld) {
     let failed = runner.inside(LONG_MS, noting("x", End::Fail)).await;
     is_broken(
         failed,
-        |broken| matches!(broken, Broken::Failed(cause) if cause.downcast_ref() == Some(&Own(7))),
+        |script_error| matches!(script_error, ScriptError::Failed(cause) if cause.downcast_ref() == Some(&Own(7))),
     );
     let panicked = runner.inside(LONG_MS, noting("x", End::Panic)).await;
     is_broken(
         panicked,
-        |broken| matches!(broken, Broken::Panicked(word) if word == "broken on purpose"),
+        |script_error| matches!(script_error, ScriptError::Panicked(word) if word == "broken on purpose"),
     );
     assert_nothing(&runner).await;
     runner.inside(LONG_MS, noting("x", commit(everything(&runner, at)))).await.unwrap();
@@ -204,11 +206,11 @@ pub async fn a_statement_that_fails_undoes_its_script(world: &impl PlaneWorld) {
     for (bad, params) in [(PUT, x), ("SELECT nonsense FROM notes", &[]), ("SELEC", &[])] {
         let anyway = || End::CommitAnyway(Box::new(everything(&runner, at)));
         let ended = runner.inside(LONG_MS, script(&[(PUT, x), (bad, params)], anyway())).await;
-        is_broken(ended, |broken| matches!(broken, Broken::Failed(_)));
+        is_broken(ended, |script_error| matches!(script_error, ScriptError::Failed(_)));
         let y: &[Value] = &["y".into(), "note".into()];
         let steps = script(&[(PUT, x), (bad, params), (PUT, y)], anyway());
-        is_broken(runner.inside(LONG_MS, steps).await, |broken| {
-            matches!(broken, Broken::Failed(_))
+        is_broken(runner.inside(LONG_MS, steps).await, |script_error| {
+            matches!(script_error, ScriptError::Failed(_))
         });
         let left = End::Leave(Box::new(everything(&runner, at)));
         let ended = runner.inside(LONG_MS, script(&[(PUT, x), (bad, params)], left)).await;
@@ -227,7 +229,7 @@ pub async fn a_script_cannot_end_its_transaction(world: &impl PlaneWorld) {
         let steps = script(&[(PUT, &["x".into(), "note".into()]), (word, &[])], End::Fail);
         is_broken(
             runner.inside(LONG_MS, steps).await,
-            |broken| matches!(broken, Broken::Failed(cause) if !cause.is::<Own>()),
+            |script_error| matches!(script_error, ScriptError::Failed(cause) if !cause.is::<Own>()),
         );
     }
     assert_nothing(&runner).await;
@@ -258,7 +260,7 @@ pub async fn a_late_script_is_cut(world: &impl PlaneWorld) {
     let runner = ready(world).await;
     runner.table().await;
     send(world.store(), inbox("a", "1")).await;
-    let late = |broken: &Broken| matches!(broken, Broken::Late(SHORT_MS));
+    let late = |script_error: &ScriptError| matches!(script_error, ScriptError::Late(SHORT_MS));
     is_broken(runner.inside(SHORT_MS, noting("x", End::Hang)).await, late);
     let x: &[Value] = &["x".into(), "note".into()];
     let endless = script(&[(PUT, x), (ENDLESS, &[])], End::Fail);
@@ -287,7 +289,7 @@ pub async fn a_refused_commit_leaves_no_own_rows(world: &impl PlaneWorld) {
     let gone = noting("x", commit(everything(&runner, sent[0].at)));
     let refused = runner.inside(LONG_MS, gone).await.unwrap_err();
     assert_eq!(refused.kind, Kind::Conflict);
-    assert!(refused.broken().is_none());
+    assert!(refused.script_error().is_none());
     let expected = vec![append("wallet/1", Expected::Version(3), &["e1"])];
     let late = Commit { events: expected, ..runner.ending(&[sent[1].at]) };
     let refused = runner.inside(LONG_MS, noting("x", commit(late))).await.unwrap_err();
@@ -312,9 +314,9 @@ pub async fn a_scripts_neighbours_are_unaffected(world: &impl PlaneWorld) {
         store.append(vec![append("wallet/1", Expected::Any, &["e1"])]),
     );
     assert_eq!(sent.unwrap().len(), 3);
-    is_broken(failed, |broken| matches!(broken, Broken::Failed(_)));
+    is_broken(failed, |script_error| matches!(script_error, ScriptError::Failed(_)));
     ended.unwrap();
-    is_broken(late, |broken| matches!(broken, Broken::Late(_)));
+    is_broken(late, |script_error| matches!(script_error, ScriptError::Late(_)));
     assert_eq!(also.unwrap().len(), 1);
     assert_eq!(runner.notes().await, ["y"]);
     assert_eq!(ids(&runner.messages().await), ["b-1", "b-2", "b-3"]);

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use windrow_domain::Expected;
 use windrow_store::error::Kind;
 use windrow_store::event::{Event, Snapshot};
-use windrow_store::message::{Tidied, Upkeep};
+use windrow_store::message::{MessageRetention, PrunedMessages};
 use windrow_store::{Error, Events, Messages, Scope};
 
 use super::PlaneWorld;
@@ -17,14 +17,14 @@ use super::fixture::*;
 const DAY_MS: u64 = 24 * 3_600_000;
 
 /// Prunes events that are older than this.
-fn after(event_ms: u64) -> Upkeep {
-    Upkeep { event_ms: Some(event_ms), ..keep() }
+fn after(event_ms: u64) -> MessageRetention {
+    MessageRetention { event_ms: Some(event_ms), ..keep() }
 }
 
 /// One step; nothing but events is old in these cases.
-async fn prune(store: &impl Messages, upkeep: Upkeep, limit: u32) -> u64 {
-    let tidied = store.tidy_messages(upkeep, limit).await.expect("old events are pruned");
-    assert_eq!(tidied, Tidied { events: tidied.events, ..Tidied::default() });
+async fn prune(store: &impl Messages, upkeep: MessageRetention, limit: u32) -> u64 {
+    let tidied = store.prune_messages(upkeep, limit).await.expect("old events are pruned");
+    assert_eq!(tidied, PrunedMessages { events: tidied.events, ..PrunedMessages::default() });
     tidied.events
 }
 

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use tokio::task::JoinSet;
 use windrow_domain::Expected;
 use windrow_store::error::Kind;
-use windrow_store::message::{Commit, Message, MessageRef, NewMessage, Read, Upkeep};
-use windrow_store::{Calls, Members, Messages, Partitions, Plane};
+use windrow_store::message::{Commit, Message, MessageRef, MessageRetention, NewMessage, Read};
+use windrow_store::{Calls, Members, MessageStore, Messages, Partitions};
 
 use super::PlaneWorld;
 use super::fixture::*;
@@ -138,7 +138,7 @@ pub async fn two_contents_at_once_are_a_conflict(world: &impl PlaneWorld) {
 }
 
 /// Ends a message with an effect that would show if it came twice.
-fn pay<S: Plane + Clone>(runner: &Runner<S>, at: MessageRef, id: &str) -> Commit {
+fn pay<S: MessageStore + Clone>(runner: &Runner<S>, at: MessageRef, id: &str) -> Commit {
     Commit {
         events: vec![append(id, Expected::Any, &[id])],
         messages: vec![outbox("paid", id)],
@@ -290,8 +290,8 @@ pub async fn tidying_that_meets_a_send_loses_nothing(world: &impl PlaneWorld) {
         let store = other.clone();
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
-            let upkeep = Upkeep { stream_ms: 1000, dedupe_ms: 1000, ..keep() };
-            store.tidy_messages(upkeep, 100).await.expect("old things are tidied away");
+            let upkeep = MessageRetention { stream_ms: 1000, dedupe_ms: 1000, ..keep() };
+            store.prune_messages(upkeep, 100).await.expect("old things are tidied away");
         });
         let id = format!("m{round}");
         let at = send(world.store(), inbox("a", &id)).await;

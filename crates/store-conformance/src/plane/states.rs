@@ -10,8 +10,8 @@ use windrow_domain::InstanceId;
 use windrow_domain::call::{CallEvent, CallState};
 use windrow_store::call::{Call, CallsQuery, NewCall, StatsQuery};
 use windrow_store::error::Kind;
-use windrow_store::message::{Commit, Message, MessageRef, Running, Started, Upkeep};
-use windrow_store::{Calls, Members, Messages, Plane, Result, Scope};
+use windrow_store::message::{Commit, Message, MessageRef, MessageRetention, Running, Started};
+use windrow_store::{Calls, Members, MessageStore, Messages, Result, Scope};
 
 use super::PlaneWorld;
 use super::fixture::*;
@@ -39,7 +39,7 @@ pub async fn every_event_leads_a_call_where_the_domain_says(world: &impl PlaneWo
         for event in CallEvent::ALL {
             // Those of before are forgotten first, so that only this one can be.
             pass(world, KEPT_MS);
-            runner.store.tidy_messages(keep(), 100).await.unwrap();
+            runner.store.prune_messages(keep(), 100).await.unwrap();
             asked += 1;
             let id = format!("r{asked}");
             let kept = Some(later(world, KEPT_MS));
@@ -79,7 +79,7 @@ struct Known {
 }
 
 impl Known {
-    async fn asked<S: Plane + Clone>(runner: &Runner<S>, new: NewCall) -> Self {
+    async fn asked<S: MessageStore + Clone>(runner: &Runner<S>, new: NewCall) -> Self {
         let (id, is_kept) = (new.key.request_id.to_string(), new.expires_at.is_none());
         let at = submit(&runner.store, new).await;
         let message = read(&runner.store, at).await.expect("it was asked for");
@@ -109,7 +109,7 @@ async fn read(store: &impl Messages, at: MessageRef) -> Option<Message> {
 }
 
 /// What a verb says of an event, as a commit.
-async fn effect<S: Plane + Clone>(
+async fn effect<S: MessageStore + Clone>(
     world: &impl PlaneWorld,
     runner: &Runner<S>,
     known: &Known,
@@ -130,7 +130,7 @@ async fn effect<S: Plane + Clone>(
 }
 
 /// Lets an event happen through the store's verb, and checks what became of the call.
-async fn happen<S: Plane + Clone>(
+async fn happen<S: MessageStore + Clone>(
     world: &impl PlaneWorld,
     runner: &Runner<S>,
     known: &mut Known,
@@ -140,7 +140,7 @@ async fn happen<S: Plane + Clone>(
     let verdict = known.state.apply(event);
     if event == CallEvent::Forgotten {
         pass(world, KEPT_MS);
-        let tidied = runner.store.tidy_messages(keep(), 100).await.unwrap();
+        let tidied = runner.store.prune_messages(keep(), 100).await.unwrap();
         let moves = verdict.is_ok_and(|to| to != known.state);
         assert_eq!(tidied.expired > 0, moves, "{story}");
     } else {
@@ -277,7 +277,7 @@ impl<W: PlaneWorld> Walker<'_, W> {
             expired += u64::from(forgotten != known.state);
             known.state = forgotten;
         }
-        let tidied = self.runner.store.tidy_messages(keep(), 1000).await.unwrap();
+        let tidied = self.runner.store.prune_messages(keep(), 1000).await.unwrap();
         assert_eq!(tidied.expired, expired, "{}", self.story);
     }
 
@@ -285,8 +285,8 @@ impl<W: PlaneWorld> Walker<'_, W> {
     async fn archive(&mut self) {
         // Nothing is due to be forgotten, so that only this happens.
         self.forget().await;
-        let upkeep = Upkeep { archive_ms: 0, ..keep() };
-        self.runner.store.tidy_messages(upkeep, 1000).await.unwrap();
+        let upkeep = MessageRetention { archive_ms: 0, ..keep() };
+        self.runner.store.prune_messages(upkeep, 1000).await.unwrap();
         self.archived = self.calls.iter().filter(|known| known.state.is_ended()).count();
     }
 

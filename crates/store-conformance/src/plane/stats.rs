@@ -4,7 +4,7 @@ use windrow_domain::{CallState, InstanceId};
 use windrow_store::call::{Call, CallKey, CallResult, CallStats, CallsQuery, NewCall, StatsQuery};
 use windrow_store::error::Kind;
 use windrow_store::inspect::PAGE_MAX;
-use windrow_store::message::Upkeep;
+use windrow_store::message::MessageRetention;
 use windrow_store::{Calls, Members, Messages, Scope};
 
 use super::PlaneWorld;
@@ -263,14 +263,14 @@ pub async fn statistics_count_the_archive(world: &impl PlaneWorld) {
     let before = stats(store, &scope(ADA), 4000).await;
     assert_eq!((before.rows, before.archived_rows), (21, 0));
     assert_eq!((count(&before, CallState::Completed), count(&before, CallState::Failed)), (15, 4));
-    let upkeep = Upkeep { archive_ms: 0, ..keep() };
-    assert_eq!(store.tidy_messages(upkeep, 100).await.unwrap().archived, 20);
+    let upkeep = MessageRetention { archive_ms: 0, ..keep() };
+    assert_eq!(store.prune_messages(upkeep, 100).await.unwrap().archived, 20);
     let told = stats(store, &scope(ADA), 4000).await;
     assert_eq!((told.rows, told.archived_rows), (1, 20));
     let same = CallStats { rows: before.rows, archived_rows: 0, ..told };
     assert_eq!(same, before, "they moved, and nothing else");
     pass(world, 10_000);
-    assert_eq!(store.tidy_messages(upkeep, 100).await.unwrap().expired, 4);
+    assert_eq!(store.prune_messages(upkeep, 100).await.unwrap().expired, 4);
     let told = stats(store, &scope(ADA), 4000).await;
     let counts = CallState::ALL.map(|state| count(&told, state));
     assert_eq!(counts, [1, 0, 12, 3, 4]);
@@ -312,6 +312,6 @@ pub async fn statistics_of_an_owner_tell_of_nobody_else(world: &impl PlaneWorld)
         assert!(all.bytes.is_some_and(|bytes| bytes > 0));
         assert_eq!((all.rows, all.archived_rows), (2 - 2 * archived, 2 * archived));
         assert_eq!((all.failure_rate, all.retries.len()), (Some(0.5), 2));
-        store.tidy_messages(Upkeep { archive_ms: 0, ..keep() }, 100).await.unwrap();
+        store.prune_messages(MessageRetention { archive_ms: 0, ..keep() }, 100).await.unwrap();
     }
 }

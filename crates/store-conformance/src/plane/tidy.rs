@@ -4,14 +4,14 @@ use bytes::Bytes;
 use windrow_domain::CallState;
 use windrow_store::call::{Call, CallsQuery, NewCall, StatsQuery};
 use windrow_store::error::Kind;
-use windrow_store::message::{Commit, Done, NewMessage, Tidied, Upkeep};
+use windrow_store::message::{Commit, Done, MessageRetention, NewMessage, PrunedMessages};
 use windrow_store::{Calls, Messages, Scope};
 
 use super::PlaneWorld;
 use super::fixture::*;
 
-async fn tidy(store: &impl Messages, upkeep: Upkeep) -> Tidied {
-    store.tidy_messages(upkeep, 1000).await.expect("old things are tidied away")
+async fn tidy(store: &impl Messages, upkeep: MessageRetention) -> PrunedMessages {
+    store.prune_messages(upkeep, 1000).await.expect("old things are tidied away")
 }
 
 /// An id may be used again when its window has passed, and not before.
@@ -20,12 +20,12 @@ pub async fn ids_are_forgotten_after_their_window(world: &impl PlaneWorld) {
     let store = world.store();
     let at = send(store, inbox("a", "1")).await;
     runner.finish(&[at]).await;
-    let upkeep = Upkeep { dedupe_ms: 10_000, ..keep() };
+    let upkeep = MessageRetention { dedupe_ms: 10_000, ..keep() };
     pass(world, 9000);
-    assert_eq!(tidy(store, upkeep).await, Tidied::default());
+    assert_eq!(tidy(store, upkeep).await, PrunedMessages::default());
     assert!(send_all(store, vec![inbox("a", "1")]).await[0].is_duplicate);
     pass(world, 2000);
-    assert_eq!(tidy(store, upkeep).await, Tidied { ids: 1, ..Tidied::default() });
+    assert_eq!(tidy(store, upkeep).await, PrunedMessages { ids: 1, ..PrunedMessages::default() });
     let other = NewMessage { payload: Bytes::new(), ..inbox("b", "1") };
     send(store, other).await;
     assert_eq!(ids(&runner.messages().await), ["1"]);
@@ -42,7 +42,7 @@ pub async fn ids_outlive_their_messages(world: &impl PlaneWorld) {
     let letter = dead(at, "no");
     runner.give_up(letter.clone()).await;
     runner.fail(failed(failing, "no", later(world, 500_000))).await;
-    let upkeep = Upkeep { dedupe_ms: 1000, stream_ms: 1000, ..keep() };
+    let upkeep = MessageRetention { dedupe_ms: 1000, stream_ms: 1000, ..keep() };
     pass(world, 100_000);
     assert_eq!(tidy(store, upkeep).await.ids, 0);
     for again in [waits, inbox("a", "dead"), inbox("b", "failing")] {
@@ -66,12 +66,12 @@ pub async fn dead_letters_stay_as_long_as_is_said(world: &impl PlaneWorld) {
         runner.give_up(dead(at, "no")).await;
         pass(world, 10_000);
     }
-    assert_eq!(tidy(store, keep()).await, Tidied::default());
-    let upkeep = Upkeep { dead_ms: Some(15_000), ..keep() };
-    assert_eq!(tidy(store, upkeep).await, Tidied { dead: 2, ..Tidied::default() });
+    assert_eq!(tidy(store, keep()).await, PrunedMessages::default());
+    let upkeep = MessageRetention { dead_ms: Some(15_000), ..keep() };
+    assert_eq!(tidy(store, upkeep).await, PrunedMessages { dead: 2, ..PrunedMessages::default() });
     let left = store.dead_letters(&Scope::All, query(10)).await.unwrap().rows;
     assert_eq!(left.iter().map(|letter| letter.message.id.as_str()).collect::<Vec<_>>(), ["2"]);
-    let ids = Upkeep { dedupe_ms: 1, ..keep() };
+    let ids = MessageRetention { dedupe_ms: 1, ..keep() };
     assert_eq!(tidy(store, ids).await.ids, 2);
 }
 
@@ -83,15 +83,15 @@ pub async fn empty_streams_are_forgotten(world: &impl PlaneWorld) {
     let old = send_all(store, several("a", 3)).await;
     let stays = send(store, inbox("b", "b-1")).await;
     runner.finish(&old.iter().map(|sent| sent.at).collect::<Vec<_>>()).await;
-    let upkeep = Upkeep { stream_ms: 10_000, ..keep() };
+    let upkeep = MessageRetention { stream_ms: 10_000, ..keep() };
     pass(world, 5000);
     let at = send(store, inbox("c", "c-1")).await;
     runner.finish(&[at]).await;
-    assert_eq!(tidy(store, upkeep).await, Tidied::default());
+    assert_eq!(tidy(store, upkeep).await, PrunedMessages::default());
     pass(world, 6000);
     let tidied = tidy(store, upkeep).await;
-    assert_eq!(tidied, Tidied { streams: 1, ..Tidied::default() });
-    assert_eq!(tidy(store, upkeep).await, Tidied::default());
+    assert_eq!(tidied, PrunedMessages { streams: 1, ..PrunedMessages::default() });
+    assert_eq!(tidy(store, upkeep).await, PrunedMessages::default());
     let new = send_all(store, vec![inbox("a", "a-4"), inbox("a", "a-5"), inbox("b", "b-2")]).await;
     assert!(old.iter().all(|sent| sent.at != new[0].at && sent.at != new[1].at));
     assert_eq!(new[0].at.partition, old[0].at.partition);
@@ -120,7 +120,7 @@ pub async fn a_replay_brings_its_stream_back(world: &impl PlaneWorld) {
     let letter = dead(at, "no");
     runner.give_up(letter.clone()).await;
     pass(world, 10_000);
-    assert_eq!(tidy(store, Upkeep { stream_ms: 1000, ..keep() }).await.streams, 1);
+    assert_eq!(tidy(store, MessageRetention { stream_ms: 1000, ..keep() }).await.streams, 1);
     let sent = store.replay_dead(&scope(ADA), &[letter.id]).await.unwrap();
     let found = runner.head("a").await;
     assert_eq!((found.at, found.id.as_str()), (sent[0].at, "a-1"));
@@ -138,12 +138,15 @@ pub async fn answered_calls_are_archived(world: &impl PlaneWorld) {
     submit(store, call("3", "pending")).await;
     runner.answer(reply(one, "r1", "ok")).await;
     runner.answer(refusal(two, "r2", "no")).await;
-    let upkeep = Upkeep { archive_ms: 10_000, ..keep() };
+    let upkeep = MessageRetention { archive_ms: 10_000, ..keep() };
     pass(world, 9000);
-    assert_eq!(tidy(store, upkeep).await, Tidied::default());
+    assert_eq!(tidy(store, upkeep).await, PrunedMessages::default());
     let before = seen_call(store, "r1").await;
     pass(world, 2000);
-    assert_eq!(tidy(store, upkeep).await, Tidied { archived: 2, ..Tidied::default() });
+    assert_eq!(
+        tidy(store, upkeep).await,
+        PrunedMessages { archived: 2, ..PrunedMessages::default() }
+    );
     let told = seen_call(store, "r1").await;
     assert_eq!(told, Call { is_archived: true, ..before });
     let failed = seen_call(store, "r2").await;
@@ -174,7 +177,7 @@ pub async fn an_expired_call_is_never_run_again(world: &impl PlaneWorld) {
         let new = NewCall { expires_at, ..call("1", &id) };
         let at = submit(store, new.clone()).await;
         runner.answer(reply(at, &id, "ok")).await;
-        let upkeep = Upkeep { archive_ms, tombstone_ms: 30_000, ..keep() };
+        let upkeep = MessageRetention { archive_ms, tombstone_ms: 30_000, ..keep() };
         pass(world, 9000);
         tidy(store, upkeep).await;
         assert_eq!(seen_call(store, &id).await.reply, Some(Bytes::from_static(b"ok")));
@@ -211,8 +214,8 @@ pub async fn a_call_without_an_answer_does_not_expire(world: &impl PlaneWorld) {
     }
     runner.begin(places[1]).await;
     pass(world, 100_000);
-    let upkeep = Upkeep { archive_ms: 1000, ..keep() };
-    assert_eq!(tidy(store, upkeep).await, Tidied::default());
+    let upkeep = MessageRetention { archive_ms: 1000, ..keep() };
+    assert_eq!(tidy(store, upkeep).await, PrunedMessages::default());
     assert_eq!(runner.messages().await.len(), 2);
     runner.answer(reply(places[0], "pending", "ok")).await;
     assert_eq!(seen_call(store, "pending").await.state, CallState::Completed);
@@ -241,7 +244,7 @@ pub async fn a_step_of_tidying_is_bounded(world: &impl PlaneWorld) {
     }
     let stays = send(store, inbox("stays", "stays")).await;
     pass(world, 100_000);
-    let upkeep = Upkeep {
+    let upkeep = MessageRetention {
         dedupe_ms: 1000,
         archive_ms: 1000,
         tombstone_ms: keep().tombstone_ms,
@@ -249,10 +252,11 @@ pub async fn a_step_of_tidying_is_bounded(world: &impl PlaneWorld) {
         stream_ms: 1000,
         event_ms: None,
     };
-    let mut total = Tidied::default();
+    let mut total = PrunedMessages::default();
     for step in 0..50 {
-        let tidied = store.tidy_messages(upkeep, 2).await.unwrap();
-        let Tidied { ids, archived, expired, tombstones, dead, streams, events: _ } = tidied;
+        let tidied = store.prune_messages(upkeep, 2).await.unwrap();
+        let PrunedMessages { ids, archived, expired, tombstones, dead, streams, events: _ } =
+            tidied;
         assert!([ids, archived, expired, tombstones, dead, streams].iter().all(|n| *n <= 2));
         if tidied.total() == 0 {
             break;
@@ -283,7 +287,7 @@ pub async fn endless_times_are_answered(world: &impl PlaneWorld) {
     let begun = submit(store, call("2", "r2")).await;
     runner.begin(begun).await;
     pass(world, 1000);
-    let endless = Upkeep {
+    let endless = MessageRetention {
         dedupe_ms: u64::MAX,
         archive_ms: u64::MAX,
         tombstone_ms: u64::MAX,
@@ -291,7 +295,7 @@ pub async fn endless_times_are_answered(world: &impl PlaneWorld) {
         stream_ms: u64::MAX,
         event_ms: Some(u64::MAX),
     };
-    assert_eq!(tidy(store, endless).await, Tidied::default());
+    assert_eq!(tidy(store, endless).await, PrunedMessages::default());
     let asked = StatsQuery { window_ms: u64::MAX, old_ms: u64::MAX };
     let stats = store.call_stats(&Scope::All, asked).await.unwrap();
     assert_eq!((stats.stuck, stats.failure_rate, stats.rows), (0, Some(0.0), 2));

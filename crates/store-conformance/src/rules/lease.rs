@@ -96,7 +96,7 @@ pub async fn rule_02_a_turn_repeated_after_a_lost_reply_changes_nothing(world: &
         outcomes.again = again_some(&tranche, later(world, 60_000), |seq| seq % 3 == 1).again;
         let turn = turn(worker.instance, outcomes, request(&[MODEL], 6));
         let first = store.turn(turn.clone()).await.unwrap();
-        let audit = store.audit(batch).await.unwrap();
+        let places = store.verify(batch).await.unwrap();
         let rows = results(store, batch).await;
         let other = world.another().await;
         for store in [store, &other] {
@@ -109,7 +109,7 @@ pub async fn rule_02_a_turn_repeated_after_a_lost_reply_changes_nothing(world: &
             let (one, two) = (first.claimed.as_ref().unwrap(), again.claimed.as_ref().unwrap());
             assert_eq!((&one.lease.held, &one.lines), (&two.lease.held, &two.lines));
         }
-        assert_eq!(store.audit(batch).await.unwrap(), audit, "no line moved");
+        assert_eq!(store.verify(batch).await.unwrap(), places, "no line moved");
         assert_eq!(results(store, batch).await, rows);
         check(store, batch).await;
         tranche = first.claimed.unwrap();

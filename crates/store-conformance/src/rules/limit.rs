@@ -27,9 +27,9 @@ pub async fn rule_12_a_limit_holds_across_instances(world: &impl World) {
         tasks.spawn(work_under_limit(worker, batch, seed));
     }
     while !tasks.is_empty() {
-        let audit = patiently(|| store.audit(batch)).await.unwrap();
-        audit.check().expect("every line is in one place");
-        let leased = audit.lanes[0].counts.leased;
+        let rows = patiently(|| store.verify(batch)).await.unwrap();
+        rows.check().expect("every line is in one place");
+        let leased = rows.lanes[0].counts.leased;
         assert!(leased <= u64::from(LIMIT), "{leased} are in flight");
         if let Some(result) = tasks.try_join_next() {
             result.expect("a worker ends well");

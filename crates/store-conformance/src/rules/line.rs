@@ -60,8 +60,8 @@ pub async fn rule_10_a_retry_storm_makes_few_rows(world: &impl World) {
         worker.record(outcomes).await;
     }
     check(store, batch).await;
-    let audit = store.audit(batch).await.unwrap();
-    let rows = audit.lanes[0].returned.len();
+    let rows = store.verify(batch).await.unwrap();
+    let rows = rows.lanes[0].returned.len();
     assert!(rows <= 10, "{LINES} retries within a second make few rows, not {rows}");
     pass(world, 2000);
     let due = worker.take(1000).await;

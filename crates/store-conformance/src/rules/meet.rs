@@ -11,7 +11,7 @@ use windrow_domain::{BatchId, LineSet, State};
 use windrow_store::batch::NewBatch;
 use windrow_store::claim::{Request, Tranche};
 use windrow_store::error::Kind;
-use windrow_store::inspect::BatchAudit;
+use windrow_store::inspect::BatchRows;
 use windrow_store::{Batches, Claim, Ingest, Inspect, Members, Record, Scope, Store, Sweep};
 
 use crate::World;
@@ -237,13 +237,13 @@ pub async fn rule_08_an_abandoned_turn_happens_whole_or_not_at_all(world: &impl 
         let turn = turn(doomed.instance, outcomes, request(&[MODEL], 6));
         patience.wait(doomed.store.turn(turn.clone())).await;
         doomed.store.members().await.expect("the next call is answered");
-        let audit = store.audit(id).await.expect("the batch can be audited");
-        assert_whole_or_nothing(&audit, &even, patience);
+        let rows = store.verify(id).await.expect("the batch can be audited");
+        assert_whole_or_nothing(&rows, &even, patience);
 
         let reply = doomed.store.turn(turn).await.expect("the same turn again succeeds");
         let odd = seqs(&tranche).difference(&even);
         assert_eq!(kept(&reply).0.map(|held| held.outstanding), Some(odd), "{patience:?}");
-        assert_whole_or_nothing(&store.audit(id).await.unwrap(), &even, patience);
+        assert_whole_or_nothing(&store.verify(id).await.unwrap(), &even, patience);
         let next = reply.claimed.expect("lines are left");
         doomed.complete(&next).await;
         doomed.record(finished_some(&tranche, Status::Failed, |seq| seq % 2 == 1)).await;
@@ -257,9 +257,9 @@ pub async fn rule_08_an_abandoned_turn_happens_whole_or_not_at_all(world: &impl 
 
 /// Before the turn six lines are leased; after it the three odd ones of them, and six others.
 #[track_caller]
-fn assert_whole_or_nothing(audit: &BatchAudit, even: &LineSet, patience: Patience) {
-    audit.check().expect("every line is in one place");
-    let lane = &audit.lanes[0];
+fn assert_whole_or_nothing(rows: &BatchRows, even: &LineSet, patience: Patience) {
+    rows.check().expect("every line is in one place");
+    let lane = &rows.lanes[0];
     let done = lane.finished[0].intersection(even).len();
     let leased: u64 = lane.leased.iter().map(LineSet::len).sum();
     assert!([(0, 6), (3, 9)].contains(&(done, leased)), "{patience:?}: {done} done, {leased} held");

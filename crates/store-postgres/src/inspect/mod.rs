@@ -1,9 +1,9 @@
 //! Looking, and touching nothing.
 
-mod audit;
 mod files;
 mod finished;
 mod pending;
+mod verify;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -13,13 +13,13 @@ use uuid::Uuid;
 use windrow_domain::attempt::Class;
 use windrow_domain::{BatchId, FileId};
 use windrow_store::Scope;
-use windrow_store::act::{ACTS_MAX, Act};
+use windrow_store::audit_log::{AUDIT_ENTRIES_MAX, AuditEntry};
 use windrow_store::batch::Batch;
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::ingest::{File, LineError};
 use windrow_store::inspect::{
-    Attempt, BatchAudit, BatchesQuery, Binding, Cursor, FileLane, FilesQuery, FinishedLine,
-    FinishedQuery, Inspect, LaneStatus, Page, PendingLine, PendingQuery, Tries, behind,
+    Attempt, AttemptCounts, BatchRows, BatchesQuery, Binding, Cursor, FileLane, FilesQuery,
+    FinishedLine, FinishedQuery, Inspect, LaneStatus, Page, PendingLine, PendingQuery, behind,
     check_after, check_limit,
 };
 
@@ -102,11 +102,12 @@ impl Inspect for PostgresStore {
         found.iter().map(lane).collect()
     }
 
-    async fn acts(&self, scope: &Scope, batch: BatchId) -> Result<Vec<Act>> {
+    async fn audit_log(&self, scope: &Scope, batch: BatchId) -> Result<Vec<AuditEntry>> {
         self.batch(scope, batch).await?;
-        let params = [(&batch.0 as _, Type::UUID), (&i64::from(ACTS_MAX) as _, Type::INT8)];
+        let params =
+            [(&batch.0 as _, Type::UUID), (&i64::from(AUDIT_ENTRIES_MAX) as _, Type::INT8)];
         let found = self.db.rows("list acts", &batch, sql!("inspect/acts"), &params).await?;
-        let act = |row: &tokio_postgres::Row| Act {
+        let act = |row: &tokio_postgres::Row| AuditEntry {
             at: row.get("at"),
             actor: row.get("actor"),
             address: row.get("address"),
@@ -135,9 +136,9 @@ impl Inspect for PostgresStore {
         found.iter().map(attempt).collect()
     }
 
-    async fn tries(&self, batch: BatchId, lines: &[u64]) -> Result<Vec<Tries>> {
+    async fn attempt_counts(&self, batch: BatchId, lines: &[u64]) -> Result<Vec<AttemptCounts>> {
         const VERB: &str = "count tries";
-        Tries::check(VERB, lines)?;
+        AttemptCounts::check(VERB, lines)?;
         if lines.is_empty() {
             return Ok(Vec::new());
         }
@@ -149,7 +150,7 @@ impl Inspect for PostgresStore {
             (&unknown.map(Class::as_str).collect::<Vec<_>>() as _, Type::TEXT_ARRAY),
         ];
         let found = self.db.lone(VERB, &batch, sql!("inspect/tries"), &params).await?;
-        let tries = |row: &tokio_postgres::Row| Tries {
+        let tries = |row: &tokio_postgres::Row| AttemptCounts {
             line: rows::count(row, "line"),
             tried: rows::small(row, "tried"),
             answered: rows::small(row, "answered"),
@@ -165,8 +166,8 @@ impl Inspect for PostgresStore {
         finished::page(self, scope, query).await
     }
 
-    async fn audit(&self, batch: BatchId) -> Result<BatchAudit> {
-        audit::read(self, batch).await
+    async fn verify(&self, batch: BatchId) -> Result<BatchRows> {
+        verify::read(self, batch).await
     }
 }
 

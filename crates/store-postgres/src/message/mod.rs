@@ -17,7 +17,8 @@ use windrow_store::error::{Error, Kind, Result};
 use windrow_store::inspect::Page;
 use windrow_store::message::{
     BACKLOG_MAX, Backlog, Commit, Committed, DeadLetter, Exchange, Exchanged, Headers, Message,
-    MessageRef, Messages, MessagesQuery, NewMessage, Read, Sent, Tidied, Upkeep, Work, check_send,
+    MessageRef, MessageRetention, Messages, MessagesQuery, NewMessage, PrunedMessages, Read, Sent,
+    Work, check_send,
 };
 
 use crate::db::sql;
@@ -128,7 +129,7 @@ impl Messages for PostgresStore {
         found.iter().map(backlog).collect()
     }
 
-    async fn tidy_messages(&self, upkeep: Upkeep, limit: u32) -> Result<Tidied> {
+    async fn prune_messages(&self, upkeep: MessageRetention, limit: u32) -> Result<PrunedMessages> {
         let bounded = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX).min(SECS_MAX * 1000);
         let params = [
             (&self.db.now() as _, Type::TIMESTAMPTZ),
@@ -143,7 +144,7 @@ impl Messages for PostgresStore {
         let sql = sql!("message/tidy_call");
         let found = self.db.rows("tidy messages", &"messages", sql, &params).await?;
         let tidied = |column| rows::count(&found[0], column);
-        Ok(Tidied {
+        Ok(PrunedMessages {
             ids: tidied("ids"),
             archived: tidied("archived"),
             expired: tidied("expired"),

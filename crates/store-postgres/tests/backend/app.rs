@@ -18,8 +18,8 @@ use windrow_store::error::Cause;
 use windrow_store::event::{Append, NewEvent};
 use windrow_store::member::NewMember;
 use windrow_store::message::{Commit, Message, NewMessage, Read, ReadFrom};
-use windrow_store::own::{Script, Sql, Value};
 use windrow_store::partition::{Fence, Setup};
+use windrow_store::transactional::{Script, Sql, Value};
 use windrow_store::wake::Wake;
 use windrow_store::{Events, Kind, Members, Messages, Partitions, Scope, Transactions, Wakes};
 use windrow_store_postgres::{Options, PostgresStore, grants};
@@ -368,12 +368,12 @@ async fn a_sleeper_is_told_of_work_and_its_stream_ends_with_the_connection() {
     let (database, reader, session) = world().await;
     let mut wakes = reader.store.listen(reader.instance).await.unwrap();
     send(&session, "a", "untold").await.unwrap();
-    reader.store.set_asleep(reader.instance, true).await.unwrap();
+    reader.store.set_idle(reader.instance, true).await.unwrap();
     send(&session, "a", "told").await.unwrap();
     let wake = timeout(Duration::from_secs(10), wakes.next()).await.unwrap();
     let partition = reader.messages().await[0].at.partition;
     assert_eq!(wake, Some(Wake::Work(vec![partition])));
-    reader.store.set_asleep(reader.instance, false).await.unwrap();
+    reader.store.set_idle(reader.instance, false).await.unwrap();
     send(&session, "a", "untold again").await.unwrap();
     let listening = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
                      WHERE datname = current_database() AND query LIKE '%LISTEN /*%' AND pid <> pg_backend_pid()";
@@ -485,7 +485,7 @@ async fn what_an_own_transaction_sets_ends_with_it() {
         let commit = Commit { fences: reader.fences.clone(), ..Commit::new(reader.instance) };
         let script = Sets(Arc::clone(&was), commit, succeeds);
         let ended =
-            reader.store.commit_inside(reader.instance, &reader.fences, 4000, Box::new(script));
+            reader.store.commit_with(reader.instance, &reader.fences, 4000, Box::new(script));
         let ended = ended.await;
         assert_eq!(ended.is_ok(), succeeds, "{ended:?}");
         assert_ne!(*was.lock().unwrap(), "77MB");

@@ -177,7 +177,7 @@ pub(crate) fn turn(instance: InstanceId, tranche: Option<&Tranche>, lines_max: u
 
 /// Every line is in exactly one place, and so many have a result.
 pub(crate) async fn assert_finished(store: &PostgresStore, batch: BatchId, lines: u64) {
-    let audit = store.audit(batch).await.unwrap();
+    let audit = store.verify(batch).await.unwrap();
     audit.check().unwrap();
     let results: u64 = audit.lanes.iter().map(|lane| lane.results).sum();
     assert_eq!(results, lines, "result rows");

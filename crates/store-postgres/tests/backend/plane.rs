@@ -11,8 +11,8 @@ use windrow_store::call::{Answer, CallKey, CallResult, CallsQuery, NewCall, Stat
 use windrow_store::event::{Append, NewEvent, Snapshot};
 use windrow_store::member::NewMember;
 use windrow_store::message::{
-    Commit, Dead, Done, Exchange, FailedTry, Message, MessagesQuery, NewMessage, Read, ReadFrom,
-    Running, Started, Upkeep,
+    Commit, Dead, Done, Exchange, FailedTry, Message, MessageRetention, MessagesQuery, NewMessage,
+    Read, ReadFrom, Running, Started,
 };
 use windrow_store::object::{ObjectKey, PutState};
 use windrow_store::partition::{Fence, Setup};
@@ -128,9 +128,9 @@ pub(crate) async fn run_every_verb(store: &PostgresStore) {
     ask(store, &runner, &prefix).await;
     happen(store, &prefix).await;
     drop(store.listen(me).await.unwrap());
-    store.set_asleep(me, true).await.unwrap();
-    store.set_asleep(me, false).await.unwrap();
-    let upkeep = Upkeep {
+    store.set_idle(me, true).await.unwrap();
+    store.set_idle(me, false).await.unwrap();
+    let upkeep = MessageRetention {
         dedupe_ms: 0,
         archive_ms: 0,
         tombstone_ms: 0,
@@ -138,7 +138,7 @@ pub(crate) async fn run_every_verb(store: &PostgresStore) {
         stream_ms: 0,
         event_ms: Some(0),
     };
-    assert!(store.tidy_messages(upkeep, 1000).await.unwrap().total() > 0);
+    assert!(store.prune_messages(upkeep, 1000).await.unwrap().total() > 0);
     store.backlog().await.unwrap();
     store.clear_suspects(me, &runner.fences).await.unwrap();
     let freed = store.release_partitions(me, &runner.fences).await.unwrap();

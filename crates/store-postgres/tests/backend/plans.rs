@@ -127,7 +127,7 @@ impl Watched {
             .await;
         self.during("tries", async |store| {
             let lines: Vec<u64> = (2001..=3000).collect();
-            assert!(!store.tries(large, &lines).await.unwrap().is_empty());
+            assert!(!store.attempt_counts(large, &lines).await.unwrap().is_empty());
         })
         .await;
         self.during("pending of a batch", async |store| {

@@ -2,8 +2,8 @@
 
 use jiff::SignedDuration;
 use windrow_domain::attempt::Status;
-use windrow_domain::{ActId, BatchId, FileId, InstanceId, KeyId, LineSet, OutputKind, Role};
-use windrow_store::act::NewAct;
+use windrow_domain::{AuditEntryId, BatchId, FileId, InstanceId, KeyId, LineSet, OutputKind, Role};
+use windrow_store::audit_log::NewAuditEntry;
 use windrow_store::batch::{Reprocess, Select};
 use windrow_store::finalise::{NewOutput, Rows};
 use windrow_store::ingest::{LineError, Verdict};
@@ -108,7 +108,7 @@ async fn work(store: &PostgresStore, me: InstanceId, running: BatchId) {
     // The same again, as after a lost reply: the store looks before it plans.
     store.record(me, vec![outcomes]).await.unwrap();
     assert_eq!(store.attempts(ALL, running, line.line).await.unwrap().len(), 1);
-    assert_eq!(store.tries(running, &[line.line]).await.unwrap().len(), 1);
+    assert_eq!(store.attempt_counts(running, &[line.line]).await.unwrap().len(), 1);
     assert_eq!(store.release_leases(me, vec![first.lease.held.id]).await.unwrap(), 8);
     while let Some(tranche) = store.lease_tranche(me, only(15)).await.unwrap() {
         let mut outcomes = completed(&tranche);
@@ -130,7 +130,7 @@ async fn look(store: &PostgresStore, running: BatchId) {
     assert_eq!(store.finished(ALL, finished.clone()).await.unwrap().rows.len(), 40);
     let failed = FinishedQuery { statuses: vec![Status::Failed], ..finished };
     assert!(!store.finished(ALL, failed).await.unwrap().rows.is_empty());
-    store.audit(running).await.unwrap().check().unwrap();
+    store.verify(running).await.unwrap().check().unwrap();
 }
 
 /// Runs some lines again, in each of the ways there are, then closes and removes the batch.
@@ -152,9 +152,9 @@ async fn end(store: &PostgresStore, me: InstanceId, running: BatchId) {
     let rows = Rows { completed: right.counts.completed, ..Rows::default() };
     let rows = Rows { failed: right.counts.failed, ..rows };
     let (actor, action) = ("ada".to_owned(), "reprocess".to_owned());
-    let act = NewAct { id: ActId::new(), actor, address: None, action };
-    store.add_act(ALL, running, act).await.unwrap();
-    assert_eq!(store.acts(ALL, running).await.unwrap().len(), 1);
+    let act = NewAuditEntry { id: AuditEntryId::new(), actor, address: None, action };
+    store.add_audit_entry(ALL, running, act).await.unwrap();
+    assert_eq!(store.audit_log(ALL, running).await.unwrap().len(), 1);
     let (kind, name) = (OutputKind::Output, "output.jsonl".to_owned());
     let place = format!("batches/{running}/1-output.jsonl");
     let output = NewOutput { kind, name, place, lines: right.counts.completed, bytes: 1 };

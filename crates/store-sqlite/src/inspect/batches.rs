@@ -4,10 +4,10 @@ use rusqlite::{params, params_from_iter};
 use uuid::Uuid;
 use windrow_domain::BatchId;
 use windrow_domain::attempt::Class;
-use windrow_store::act::{ACTS_MAX, Act};
+use windrow_store::audit_log::{AUDIT_ENTRIES_MAX, AuditEntry};
 use windrow_store::batch::Batch;
 use windrow_store::inspect::{
-    Attempt, BatchesQuery, Binding, Cursor, LaneStatus, Page, Tries, behind,
+    Attempt, AttemptCounts, BatchesQuery, Binding, Cursor, LaneStatus, Page, behind,
 };
 use windrow_store::{Result, Scope};
 
@@ -65,12 +65,13 @@ pub(super) fn lanes(tx: &Tx<'_>, scope: &Scope, id: BatchId) -> Result<Vec<LaneS
     })
 }
 
-pub(super) fn acts(tx: &Tx<'_>, scope: &Scope, id: BatchId) -> Result<Vec<Act>> {
+pub(super) fn audit_log(tx: &Tx<'_>, scope: &Scope, id: BatchId) -> Result<Vec<AuditEntry>> {
     batch::find(tx, scope, id)?;
-    let mut acts = tx.all(sql!("inspect/acts"), params![id.0.into_bytes(), ACTS_MAX], |row| {
-        let (actor, address, action) = (row.get(1)?, row.get(2)?, row.get(3)?);
-        Ok(Act { at: row::time(row, 0)?, actor, address, action })
-    })?;
+    let mut acts =
+        tx.all(sql!("inspect/acts"), params![id.0.into_bytes(), AUDIT_ENTRIES_MAX], |row| {
+            let (actor, address, action) = (row.get(1)?, row.get(2)?, row.get(3)?);
+            Ok(AuditEntry { at: row::time(row, 0)?, actor, address, action })
+        })?;
     acts.reverse();
     Ok(acts)
 }
@@ -91,7 +92,11 @@ pub(super) fn attempts(tx: &Tx<'_>, scope: &Scope, id: BatchId, line: u64) -> Re
     })
 }
 
-pub(super) fn tries(tx: &Tx<'_>, id: BatchId, lines: &[u64]) -> Result<Vec<Tries>> {
+pub(super) fn attempt_counts(
+    tx: &Tx<'_>,
+    id: BatchId,
+    lines: &[u64],
+) -> Result<Vec<AttemptCounts>> {
     let text = |words: serde_json::Result<String>| words.expect("numbers and words are JSON");
     let unknown: Vec<_> = Class::ALL.into_iter().filter(|class| !class.is_answered()).collect();
     let unknown: Vec<_> = unknown.into_iter().map(Class::as_str).collect();
@@ -101,6 +106,6 @@ pub(super) fn tries(tx: &Tx<'_>, id: BatchId, lines: &[u64]) -> Result<Vec<Tries
         text(serde_json::to_string(&unknown))
     ];
     tx.all(sql!("inspect/tries"), asked, |row| {
-        Ok(Tries { line: row::count(row, 0)?, tried: row.get(1)?, answered: row.get(2)? })
+        Ok(AttemptCounts { line: row::count(row, 0)?, tried: row.get(1)?, answered: row.get(2)? })
     })
 }

@@ -3,23 +3,23 @@
 //! Holds throughout: the owner is part of every question; pages go by key. The list pages compose
 //! their text, from the fixed conditions in these files and never from a caller's words.
 
-mod audit;
 mod batches;
 pub(crate) mod calls;
 mod files;
 mod finished;
 mod pending;
+mod verify;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use rusqlite::ToSql;
 use windrow_domain::{BatchId, FileId};
-use windrow_store::act::Act;
+use windrow_store::audit_log::AuditEntry;
 use windrow_store::batch::Batch;
 use windrow_store::ingest::{File, LineError};
 use windrow_store::inspect::{
-    Attempt, BatchAudit, BatchesQuery, Binding, Cursor, FileLane, FilesQuery, FinishedLine,
-    FinishedQuery, Inspect, LaneStatus, Page, PendingLine, PendingQuery, Tries, check_after,
+    Attempt, AttemptCounts, BatchRows, BatchesQuery, Binding, Cursor, FileLane, FilesQuery,
+    FinishedLine, FinishedQuery, Inspect, LaneStatus, Page, PendingLine, PendingQuery, check_after,
     check_limit,
 };
 use windrow_store::{Result, Scope};
@@ -79,9 +79,9 @@ impl Inspect for SqliteStore {
         self.read("read lanes of batch", id, move |tx| batches::lanes(tx, &scope, id)).await
     }
 
-    async fn acts(&self, scope: &Scope, id: BatchId) -> Result<Vec<Act>> {
+    async fn audit_log(&self, scope: &Scope, id: BatchId) -> Result<Vec<AuditEntry>> {
         let scope = scope.clone();
-        self.read("read acts of batch", id, move |tx| batches::acts(tx, &scope, id)).await
+        self.read("read audit log of batch", id, move |tx| batches::audit_log(tx, &scope, id)).await
     }
 
     async fn attempts(&self, scope: &Scope, id: BatchId, line: u64) -> Result<Vec<Attempt>> {
@@ -90,13 +90,14 @@ impl Inspect for SqliteStore {
             .await
     }
 
-    async fn tries(&self, id: BatchId, lines: &[u64]) -> Result<Vec<Tries>> {
-        Tries::check("count tries", lines)?;
+    async fn attempt_counts(&self, id: BatchId, lines: &[u64]) -> Result<Vec<AttemptCounts>> {
+        AttemptCounts::check("count tries", lines)?;
         if lines.is_empty() {
             return Ok(Vec::new());
         }
         let lines = lines.to_vec();
-        self.read("count tries of batch", id, move |tx| batches::tries(tx, id, &lines)).await
+        self.read("count tries of batch", id, move |tx| batches::attempt_counts(tx, id, &lines))
+            .await
     }
 
     async fn pending(&self, scope: &Scope, query: PendingQuery) -> Result<Page<PendingLine>> {
@@ -111,8 +112,8 @@ impl Inspect for SqliteStore {
         self.read("list finished lines", "page", move |tx| finished::page(tx, &scope, &query)).await
     }
 
-    async fn audit(&self, batch: BatchId) -> Result<BatchAudit> {
-        self.read("audit batch", batch, move |tx| audit::read(tx, batch)).await
+    async fn verify(&self, batch: BatchId) -> Result<BatchRows> {
+        self.read("audit batch", batch, move |tx| verify::read(tx, batch)).await
     }
 }
 

@@ -2,7 +2,7 @@
 
 use rusqlite::params;
 use windrow_store::Result;
-use windrow_store::message::{Tidied, Upkeep};
+use windrow_store::message::{MessageRetention, PrunedMessages};
 
 use crate::tx::{Tx, sql};
 use crate::{event, row};
@@ -10,7 +10,7 @@ use crate::{event, row};
 /// Streams that are looked at for each one that may go: those that live must not hide the others.
 const LOOKS_PER_STREAM: u32 = 4;
 
-pub(super) fn all(tx: &Tx<'_>, upkeep: &Upkeep, limit: u32) -> Result<Tidied> {
+pub(super) fn all(tx: &Tx<'_>, upkeep: &MessageRetention, limit: u32) -> Result<PrunedMessages> {
     let before = |ms: u64| tx.now.saturating_sub(row::int(ms.saturating_mul(1000)));
     let tombstones = params![before(upkeep.tombstone_ms), limit];
     let tombstones = tx.run(sql!("call/tidy_tombstones"), tombstones)?;
@@ -26,7 +26,7 @@ pub(super) fn all(tx: &Tx<'_>, upkeep: &Upkeep, limit: u32) -> Result<Tidied> {
         Some(ms) => event::prune(tx, before(ms), limit)?,
         None => 0,
     };
-    Ok(Tidied { ids, archived, expired, tombstones, dead, streams, events })
+    Ok(PrunedMessages { ids, archived, expired, tombstones, dead, streams, events })
 }
 
 /// Which calls a statement of this module names.

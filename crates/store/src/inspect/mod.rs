@@ -3,13 +3,13 @@
 //! Holds throughout: pages go by key and never by offset; a cursor is opaque and checked when it
 //! comes back; nothing here takes a lock that a turn would wait for.
 
-mod audit;
 mod cursor;
 mod summary;
+mod verify;
 
-pub use audit::{BatchAudit, LaneAudit};
 pub use cursor::{Binding, Cursor};
 pub use summary::{SUMMARY_PREFIX_BYTES, Summary};
+pub use verify::{BatchRows, LaneRows};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -19,7 +19,7 @@ use windrow_domain::attempt::{Class, Status};
 use windrow_domain::{BatchId, Counts, FileId, InstanceId, LaneNo, Owner, Phase, State, Target};
 
 use crate::Scope;
-use crate::act::Act;
+use crate::audit_log::AuditEntry;
 use crate::batch::Batch;
 use crate::error::{self, Error, Kind, Result};
 use crate::ingest::{File, LineError};
@@ -272,7 +272,7 @@ pub struct Attempt {
 
 /// How much history a line has, over all generations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tries {
+pub struct AttemptCounts {
     /// Its number in the file.
     pub line: u64,
     /// Entries of its history: failed tries, and results that were put back.
@@ -281,7 +281,7 @@ pub struct Tries {
     pub answered: u32,
 }
 
-impl Tries {
+impl AttemptCounts {
     /// `Invalid` when too many lines are asked for.
     pub fn check(verb: &'static str, lines: &[u64]) -> Result<()> {
         error::within(verb, "lines", lines.len().max(1) as u64, TRIES_LINES_MAX as u64)
@@ -319,15 +319,15 @@ pub trait Inspect {
     /// The lanes of a batch, by number.
     async fn lanes(&self, scope: &Scope, batch: BatchId) -> Result<Vec<LaneStatus>>;
 
-    /// What was done to a batch, oldest first: the newest [`crate::act::ACTS_MAX`].
-    async fn acts(&self, scope: &Scope, batch: BatchId) -> Result<Vec<Act>>;
+    /// What was done to a batch, oldest first: the newest [`crate::audit_log::AUDIT_ENTRIES_MAX`].
+    async fn audit_log(&self, scope: &Scope, batch: BatchId) -> Result<Vec<AuditEntry>>;
 
     /// The failed tries of a line (by its number in the file), oldest first.
     async fn attempts(&self, scope: &Scope, batch: BatchId, line: u64) -> Result<Vec<Attempt>>;
 
     /// How much history these lines of a batch have (up to [`TRIES_LINES_MAX`], by their numbers in
     /// the file), by line. A line without any is absent. For the engine: it has no scope.
-    async fn tries(&self, batch: BatchId, lines: &[u64]) -> Result<Vec<Tries>>;
+    async fn attempt_counts(&self, batch: BatchId, lines: &[u64]) -> Result<Vec<AttemptCounts>>;
 
     /// Lines without a result.
     async fn pending(&self, scope: &Scope, query: PendingQuery) -> Result<Page<PendingLine>>;
@@ -337,5 +337,5 @@ pub trait Inspect {
 
     /// Everything known about a batch's lines, read from the rows themselves in one snapshot.
     /// O(lines): for tests and for `doctor`.
-    async fn audit(&self, batch: BatchId) -> Result<BatchAudit>;
+    async fn verify(&self, batch: BatchId) -> Result<BatchRows>;
 }

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
-mod audit;
 mod cursor;
 mod error;
 mod frozen;
@@ -10,3 +9,4 @@ mod ingest;
 mod record;
 mod summary;
 mod time;
+mod verify;

@@ -29,7 +29,7 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 
 use body::{Content, Shape};
-pub use script::{Act, Gate, Script, Seen};
+pub use script::{Gate, Reply, Script, Seen};
 
 /// Most requests that are kept whole; the rest is only counted.
 pub const REQUESTS_KEPT_MAX: usize = 1_000;
@@ -265,11 +265,11 @@ async fn answer(
         shared.script.read().unwrap_or_else(PoisonError::into_inner).clone().choose(&seen);
     let act = loop {
         act = match act {
-            Act::Delay(delay, next) => {
+            Reply::Delay(delay, next) => {
                 tokio::time::sleep(delay).await;
                 *next
             }
-            Act::Held(gate, next) => {
+            Reply::Held(gate, next) => {
                 gate.opened().await;
                 *next
             }
@@ -281,9 +281,9 @@ async fn answer(
     Ok(response)
 }
 
-async fn perform(act: Act, body: Bytes, reset: &Notify) -> Response<Content> {
+async fn perform(act: Reply, body: Bytes, reset: &Notify) -> Response<Content> {
     match act {
-        Act::Answer { status, headers, body } => {
+        Reply::Answer { status, headers, body } => {
             let status = StatusCode::from_u16(status).expect("a script answers with a status");
             let mut response = Response::new(Shape::Whole(Some(body)).into());
             *response.status_mut() = status;
@@ -293,18 +293,18 @@ async fn perform(act: Act, body: Bytes, reset: &Notify) -> Response<Content> {
             }
             response
         }
-        Act::Echo => plain(StatusCode::OK, body),
-        Act::Hang => std::future::pending().await,
-        Act::Reset => {
+        Reply::Echo => plain(StatusCode::OK, body),
+        Reply::Hang => std::future::pending().await,
+        Reply::Reset => {
             reset.notify_one();
             std::future::pending().await
         }
-        Act::CloseMidBody => promised(Shape::Cut { piece: Some(half()), flushed: false }),
-        Act::HangMidBody => promised(Shape::Stuck(Some(half()))),
-        Act::BigBody { bytes, told } => json(Shape::Big { len: bytes.max(2), sent: 0, told }),
-        Act::InvalidJson => json(Shape::Whole(Some(Bytes::from_static(b"{\"choices\":[")))),
-        Act::Drip { bytes, pieces, every } => json(Shape::drip(bytes, pieces, every)),
-        Act::Delay(..) | Act::Held(..) => unreachable!("it is waited for before the act"),
+        Reply::CloseMidBody => promised(Shape::Cut { piece: Some(half()), flushed: false }),
+        Reply::HangMidBody => promised(Shape::Stuck(Some(half()))),
+        Reply::BigBody { bytes, told } => json(Shape::Big { len: bytes.max(2), sent: 0, told }),
+        Reply::InvalidJson => json(Shape::Whole(Some(Bytes::from_static(b"{\"choices\":[")))),
+        Reply::Drip { bytes, pieces, every } => json(Shape::drip(bytes, pieces, every)),
+        Reply::Delay(..) | Reply::Held(..) => unreachable!("it is waited for before the act"),
     }
 }
 
@@ -370,8 +370,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_upstream_follows_its_script_and_counts_what_it_saw() {
-        let script = Script::sequence([Act::throttle("7"), Act::CloseMidBody, Act::Echo]);
-        let upstream = Upstream::start(script.burst(4, 4, Act::Reset)).await.unwrap();
+        let script = Script::sequence([Reply::throttle("7"), Reply::CloseMidBody, Reply::Echo]);
+        let upstream = Upstream::start(script.burst(4, 4, Reply::Reset)).await.unwrap();
         let throttled = ask(&upstream, "{}").await.unwrap();
         assert!(throttled.starts_with("HTTP/1.1 429") && throttled.contains("retry-after: 7"));
         let cut = ask(&upstream, "{}").await.unwrap();

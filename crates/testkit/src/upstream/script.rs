@@ -42,7 +42,7 @@ impl Seen {
 
 /// What the upstream does with one request.
 #[derive(Clone, Debug)]
-pub enum Act {
+pub enum Reply {
     /// Answers.
     Answer {
         /// The HTTP status.
@@ -81,9 +81,9 @@ pub enum Act {
         every: Duration,
     },
     /// Does something later.
-    Delay(Duration, Box<Act>),
+    Delay(Duration, Box<Reply>),
     /// Does something once the gate is open.
-    Held(Gate, Box<Act>),
+    Held(Gate, Box<Reply>),
 }
 
 /// Holds answers back until somebody opens it; then it stays open.
@@ -102,28 +102,28 @@ impl Gate {
     }
 }
 
-impl Act {
+impl Reply {
     /// Answers with a JSON body.
     pub fn json(status: u16, body: impl Into<Bytes>) -> Self {
         let headers = vec![("content-type", "application/json".to_owned())];
-        Act::Answer { status, headers, body: body.into() }
+        Reply::Answer { status, headers, body: body.into() }
     }
 
     /// Answers with an error as OpenAI's servers word it.
     pub fn error(status: u16, message: &str) -> Self {
         let message = message.replace('\\', "\\\\").replace('"', "\\\"");
-        Act::json(status, format!(r#"{{"error":{{"message":"{message}","code":null}}}}"#))
+        Reply::json(status, format!(r#"{{"error":{{"message":"{message}","code":null}}}}"#))
     }
 
     /// Answers 429 with a `Retry-After` of that text.
     pub fn throttle(retry_after: impl Into<String>) -> Self {
-        Act::error(429, "slow down").with_header("retry-after", retry_after)
+        Reply::error(429, "slow down").with_header("retry-after", retry_after)
     }
 
     /// The same with one more header, if it answers at all.
     #[must_use]
     pub fn with_header(mut self, name: &'static str, value: impl Into<String>) -> Self {
-        if let Act::Answer { headers, .. } = &mut self {
+        if let Reply::Answer { headers, .. } = &mut self {
             headers.push((name, value.into()));
         }
         self
@@ -132,17 +132,17 @@ impl Act {
     /// The same, once the gate is open.
     #[must_use]
     pub fn held(self, gate: &Gate) -> Self {
-        Act::Held(gate.clone(), Box::new(self))
+        Reply::Held(gate.clone(), Box::new(self))
     }
 
     /// The same, later.
     #[must_use]
     pub fn after(self, delay: Duration) -> Self {
-        Act::Delay(delay, Box::new(self))
+        Reply::Delay(delay, Box::new(self))
     }
 }
 
-type Choose = dyn Fn(&Seen) -> Act + Send + Sync;
+type Choose = dyn Fn(&Seen) -> Reply + Send + Sync;
 
 /// Chooses what to do with each request.
 #[derive(Clone)]
@@ -156,26 +156,26 @@ impl fmt::Debug for Script {
 
 impl Script {
     /// Whatever the function says.
-    pub fn new(choose: impl Fn(&Seen) -> Act + Send + Sync + 'static) -> Self {
+    pub fn new(choose: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
         Self(Arc::new(choose))
     }
 
     /// The same for every request.
-    pub fn always(act: Act) -> Self {
+    pub fn always(act: Reply) -> Self {
         Self::new(move |_| act.clone())
     }
 
     /// Answers every request with its own body.
     pub fn echo() -> Self {
-        Self::always(Act::Echo)
+        Self::always(Reply::Echo)
     }
 
     /// One after the other, the last one for ever.
     ///
     /// # Panics
     /// When there is none.
-    pub fn sequence(acts: impl IntoIterator<Item = Act>) -> Self {
-        let acts: Vec<Act> = acts.into_iter().collect();
+    pub fn sequence(acts: impl IntoIterator<Item = Reply>) -> Self {
+        let acts: Vec<Reply> = acts.into_iter().collect();
         assert!(!acts.is_empty(), "a sequence has at least one act");
         Self::new(move |seen| {
             let at = usize::try_from(seen.number - 1).unwrap_or(usize::MAX);
@@ -185,7 +185,7 @@ impl Script {
 
     /// Every `n`-th request meets `act`; the others are as before.
     #[must_use]
-    pub fn every(self, n: u64, act: Act) -> Self {
+    pub fn every(self, n: u64, act: Reply) -> Self {
         Self::new(move |seen| {
             if seen.number.is_multiple_of(n.max(1)) { act.clone() } else { self.choose(seen) }
         })
@@ -193,7 +193,7 @@ impl Script {
 
     /// Requests number `from` to `to` (included) meet `act`; the others are as before.
     #[must_use]
-    pub fn burst(self, from: u64, to: u64, act: Act) -> Self {
+    pub fn burst(self, from: u64, to: u64, act: Reply) -> Self {
         Self::new(
             move |seen| {
                 if (from..=to).contains(&seen.number) { act.clone() } else { self.choose(seen) }
@@ -203,7 +203,7 @@ impl Script {
 
     /// Requests beyond that many in flight meet `act`; the others are as before.
     #[must_use]
-    pub fn above(self, in_flight: u64, act: Act) -> Self {
+    pub fn above(self, in_flight: u64, act: Reply) -> Self {
         Self::new(
             move |seen| {
                 if seen.in_flight > in_flight { act.clone() } else { self.choose(seen) }
@@ -212,7 +212,7 @@ impl Script {
     }
 
     /// What to do with that request.
-    pub fn choose(&self, seen: &Seen) -> Act {
+    pub fn choose(&self, seen: &Seen) -> Reply {
         (self.0)(seen)
     }
 }

@@ -9,7 +9,7 @@ use windrow::domain::{CrashPolicy, Owner, RequestId};
 use windrow::engine::messages::{AsObject, Client, Options, Outcome, Runner};
 use windrow::postgres::PostgresStore;
 use windrow::sqlite::SqliteStore;
-use windrow::store::Plane;
+use windrow::store::MessageStore;
 use windrow::store::call::{CallKey, NewCall};
 
 use crate::wallet::{Ask, Wallet};
@@ -23,7 +23,7 @@ pub(crate) enum Place {
 
 impl Place {
     /// Opens it, and makes the tables that are not there.
-    pub(crate) async fn open(&self) -> Result<Arc<dyn Plane>> {
+    pub(crate) async fn open(&self) -> Result<Arc<dyn MessageStore>> {
         match self {
             Place::File(path) => {
                 let options = windrow::sqlite::Options::file(path);
@@ -40,7 +40,7 @@ impl Place {
 }
 
 /// An instance that runs wallets. Others take over a second after it has died.
-pub(crate) async fn start(store: Arc<dyn Plane>) -> Result<Runner> {
+pub(crate) async fn start(store: Arc<dyn MessageStore>) -> Result<Runner> {
     let options = Options { heartbeat_ms: 300, stale_ms: 1_000, ..Options::default() };
     let runner = Runner::builder(store, "wallet").options(options).object(AsObject::new(Wallet));
     runner.start().await.context("starting an instance")

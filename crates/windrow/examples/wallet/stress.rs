@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use windrow::domain::{CallState, Stream};
 use windrow::engine::messages::{Client, Outcome};
 use windrow::store::call::CallsQuery;
-use windrow::store::{Plane, Scope};
+use windrow::store::{MessageStore, Scope};
 
 use crate::Args;
 use crate::place::{Place, ask, owner, question, start};
@@ -150,7 +150,7 @@ async fn insist(
 }
 
 /// Until no call is on its way: transfers ask the other wallet.
-async fn settle(store: &dyn Plane) -> Result<()> {
+async fn settle(store: &dyn MessageStore) -> Result<()> {
     let late = Instant::now() + SETTLE;
     let states = vec![CallState::Pending, CallState::Processing];
     while Instant::now() < late {
@@ -164,7 +164,7 @@ async fn settle(store: &dyn Plane) -> Result<()> {
 }
 
 /// Every answer once more, every balance against what was answered, and every event.
-async fn check(client: &Client, store: &dyn Plane, asked: &[Asked]) -> Result<u64> {
+async fn check(client: &Client, store: &dyn MessageStore, asked: &[Asked]) -> Result<u64> {
     let mut expected: BTreeMap<String, (i64, u64)> = BTreeMap::new();
     for Asked { id, wallet, ask: question, outcome } in asked {
         let again = ask(client, id, wallet, question).await?;

@@ -6,7 +6,7 @@ use windrow_e2e::Server;
 use windrow_e2e::raw::{Answer, Request};
 use windrow_e2e::server::WITHIN;
 use windrow_fault::{Backend, wait};
-use windrow_testkit::upstream::{Act, Script, Seen, Upstream};
+use windrow_testkit::upstream::{Reply, Script, Seen, Upstream};
 
 use crate::good_form;
 
@@ -17,12 +17,12 @@ async fn receiver() -> Upstream {
     let script = Script::new(|seen| {
         let body: Value = serde_json::from_slice(&seen.body).unwrap_or_default();
         if seen.path != "/wallet" {
-            return Act::json(200, "");
+            return Reply::json(200, "");
         }
         let cents = body["state"]["cents"].as_i64().unwrap_or(0)
             + body["args"]["cents"].as_i64().unwrap_or(0);
         let now = json!({ "cents": cents });
-        Act::json(200, json!({ "reply": now, "state": now }).to_string())
+        Reply::json(200, json!({ "reply": now, "state": now }).to_string())
     });
     Upstream::start(script).await.unwrap()
 }

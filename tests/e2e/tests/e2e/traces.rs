@@ -8,7 +8,7 @@ use windrow_e2e::Server;
 use windrow_e2e::raw::Request;
 use windrow_e2e::server::{ADMIN_KEY, WITHIN};
 use windrow_fault::wait;
-use windrow_testkit::upstream::{Act, Script, Upstream};
+use windrow_testkit::upstream::{Reply, Script, Upstream};
 
 /// What the collector was sent: each span with the name of its service.
 fn spans(collector: &Upstream) -> Vec<(String, Span)> {
@@ -42,7 +42,7 @@ fn attribute(span: &Span, name: &str) -> Option<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_collector_is_sent_every_request_as_a_span_and_no_key() {
-    let collector = Upstream::start(Script::new(|_| Act::json(200, ""))).await.unwrap();
+    let collector = Upstream::start(Script::new(|_| Reply::json(200, ""))).await.unwrap();
     let server = Server::with(&[&format!("otlp={}/v1/traces", collector.url())]).await;
     let asked = Request::new("GET", "/v1/files?limit=3", ADMIN_KEY);
     let asked = asked.header("x-request-id", "the-one-that-is-traced");
@@ -68,7 +68,7 @@ async fn a_collector_is_sent_every_request_as_a_span_and_no_key() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_collector_that_is_not_there_keeps_nobody_waiting() {
-    let collector = Upstream::start(Script::new(|_| Act::Hang)).await.unwrap();
+    let collector = Upstream::start(Script::new(|_| Reply::Hang)).await.unwrap();
     let address = collector.url();
     let server = Server::with(&[&format!("otlp={address}/v1/traces")]).await;
     Request::new("GET", "/v1/files", ADMIN_KEY).send(server.address()).await;

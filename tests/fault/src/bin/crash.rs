@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use windrow::domain::control::slice;
 use windrow::domain::retry::Policy;
-use windrow::engine::execute::Call;
+use windrow::engine::execute::Attempt;
 use windrow::engine::storage::Storage;
 use windrow::engine::{Engine, Options, Until};
 use windrow::prelude::*;
 use windrow::store::Kind;
-use windrow::store::around::Surrounded;
+use windrow::store::layer::LayeredStore;
 use windrow_fault::crash::{Crashing, Cut, Entry, Journal, LINES, Side, script};
 use windrow_fault::{ground, input};
 
@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let store = ground::open(database).await?;
     let calls = Arc::new(AtomicU64::new(0));
     let crashing = Crashing::new(cut, calls.clone(), journal.clone());
-    let store = Arc::new(Surrounded::new(store, crashing));
+    let store = Arc::new(LayeredStore::new(store, crashing));
     run(store, folder, batch.parse()?, journal).await?;
     println!("{}", calls.load(Ordering::SeqCst));
     Ok(())
@@ -58,7 +58,7 @@ async fn run(
         }
         Err(error) => return Err(error.into()),
     }
-    let executor = move |call: Call| {
+    let executor = move |call: Attempt| {
         journal.write(&Entry::Tried(call.line, call.key()));
         std::future::ready(script(&call))
     };

@@ -1,25 +1,25 @@
 //! The lines of the small run, and what becomes of each try.
 
 use windrow::domain::attempt::{Class, Failure};
-use windrow::engine::execute::{Call, Tried};
+use windrow::engine::execute::{Attempt, Outcome};
 
 /// Lines of the small run.
 pub const LINES: u64 = 20;
 
 /// The fate of a try follows from its line and number alone, so that every life of the process would
 /// come to the same end.
-pub fn script(call: &Call) -> Tried {
-    match (call.line, call.attempt) {
+pub fn script(attempt: &Attempt) -> Outcome {
+    match (attempt.line, attempt.number) {
         (3, 1) | (4, 1..=2) => failed(Class::Server, "http_500"),
         (7, 1) => failed(Class::Timeout, "timeout"),
         (11, _) => failed(Class::Permanent, "http_400"),
         (13, _) => failed(Class::NotFound, "http_404"),
-        (17, _) => Tried::skipped("not today"),
-        _ => Tried::completed(format!(r#"{{"line":{}}}"#, call.line)),
+        (17, _) => Outcome::skipped("not today"),
+        _ => Outcome::completed(format!(r#"{{"line":{}}}"#, attempt.line)),
     }
 }
 
-fn failed(class: Class, code: &str) -> Tried {
+fn failed(class: Class, code: &str) -> Outcome {
     let message = "as the script has it".to_owned();
-    Tried::failed(Failure { class, code: code.to_owned(), message, retry_after: None })
+    Outcome::failed(Failure { class, code: code.to_owned(), message, retry_after: None })
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use windrow::store::around::{Around, failure};
+use windrow::store::layer::{StoreLayer, failure};
 use windrow::store::record::{Fold, Reply, Turn};
 use windrow::store::{Kind, Result, Store};
 
@@ -52,8 +52,8 @@ impl Crashing {
 }
 
 #[async_trait]
-impl Around for Crashing {
-    type Call = u64;
+impl StoreLayer for Crashing {
+    type Span = u64;
 
     async fn begin(&self, _: &'static str) -> u64 {
         let call = self.calls.fetch_add(1, Ordering::SeqCst) + 1;

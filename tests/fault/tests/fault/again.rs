@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windrow::domain::attempt::Status;
 use windrow_fault::{Backend, rounds, wait};
-use windrow_testkit::upstream::{Act, Script};
+use windrow_testkit::upstream::{Reply, Script};
 
 use crate::run::Run;
 use crate::{WITHIN, on_both_stores, saw};
@@ -26,7 +26,7 @@ on_both_stores!(
 
 async fn echoing(backend: Backend) -> (Run, u64) {
     let lines = rounds(2_000, 20_000);
-    let script = Script::always(Act::Echo.after(Duration::from_millis(10)));
+    let script = Script::always(Reply::Echo.after(Duration::from_millis(10)));
     (Run::new(backend, script, lines).await, lines)
 }
 

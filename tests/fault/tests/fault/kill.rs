@@ -6,7 +6,7 @@ use windrow::domain::attempt::Status;
 use windrow_fault::check::Ended;
 use windrow_fault::program::worker;
 use windrow_fault::{Backend, Ground, Program, rounds};
-use windrow_testkit::upstream::{Act, Script, Upstream};
+use windrow_testkit::upstream::{Reply, Script, Upstream};
 
 use crate::{WITHIN, on_both_stores, saw};
 
@@ -21,7 +21,7 @@ async fn workers_killed_at_random_moments_lose_no_line_and_double_none(backend: 
     let ground = Ground::on(backend).await;
     let lines = rounds(4_000, 40_000);
     let batch = ground.batch(lines).await;
-    let answer = Act::Echo.after(Duration::from_millis(10));
+    let answer = Reply::Echo.after(Duration::from_millis(10));
     let upstream = Upstream::start(Script::always(answer)).await.unwrap();
     let start = |no: usize| {
         Program::start(&ground, &format!("worker-{no}"), worker(&ground, &upstream.url()))

@@ -9,7 +9,7 @@ use windrow::domain::attempt::Status;
 use windrow_fault::check::Ended;
 use windrow_fault::program::worker;
 use windrow_fault::{Backend, Ground, Program, rounds};
-use windrow_testkit::upstream::{Act, Gate, Script, Upstream};
+use windrow_testkit::upstream::{Gate, Reply, Script, Upstream};
 
 use crate::{WITHIN, on_both_stores};
 
@@ -45,7 +45,7 @@ fn together() -> Script {
         if *came >= LINES {
             gate.open();
         }
-        Act::Echo.held(gate)
+        Reply::Echo.held(gate)
     })
 }
 

@@ -44,8 +44,8 @@ async fn live(ground: &Ground, batch: BatchId, cut: Option<Cut>) -> Option<u64> 
 }
 
 /// Every line is in exactly one place at every moment, also right after a crash.
-async fn audit(ground: &Ground, batch: BatchId) {
-    match ground.store().audit(batch).await {
+async fn verify(ground: &Ground, batch: BatchId) {
+    match ground.store().verify(batch).await {
         Ok(audit) => audit.check().unwrap(),
         Err(error) => assert_eq!(error.kind, Kind::Missing, "{error:?}"),
     }
@@ -61,7 +61,7 @@ async fn replay(ground: &Ground, cut: Option<Cut>) -> (Vec<End>, bool) {
     for _ in 0..2 {
         if let Some(cut) = cut {
             crashes += u64::from(live(ground, batch, Some(cut)).await.is_none());
-            audit(ground, batch).await;
+            verify(ground, batch).await;
         }
     }
     live(ground, batch, None).await.unwrap();

@@ -11,7 +11,7 @@ use windrow_fault::program::worker;
 use windrow_fault::{Ground, Program, rounds, wait};
 use windrow_testkit::postgres::{Cluster, Options, Shutdown};
 use windrow_testkit::proxy::{Mode, Proxy, Toward};
-use windrow_testkit::upstream::{Act, Script, Upstream};
+use windrow_testkit::upstream::{Reply, Script, Upstream};
 
 use crate::{WITHIN, saw};
 
@@ -32,7 +32,7 @@ impl Work {
         let lines = rounds(3_000, 30_000);
         let batch = ground.batch(lines).await;
         through.into_iter().for_each(|url| ground.reach_by(url));
-        let answer = Act::Echo.after(Duration::from_millis(10));
+        let answer = Reply::Echo.after(Duration::from_millis(10));
         let upstream = Upstream::start(Script::always(answer)).await.unwrap();
         let start = |name| Program::start(&ground, name, worker(&ground, &upstream.url()));
         let workers = vec![start("one"), start("two")];

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use windrow::domain::attempt::Status;
 use windrow_fault::{Backend, input, rounds, wait};
-use windrow_testkit::upstream::{Act, Script};
+use windrow_testkit::upstream::{Reply, Script};
 
 use crate::run::Run;
 use crate::{on_both_stores, saw};
@@ -29,18 +29,18 @@ on_both_stores!(
 
 /// What the upstream does with the first try of a line; further ones are answered, unless the line
 /// is wrong for good.
-fn first_try(line: u64) -> Option<Act> {
+fn first_try(line: u64) -> Option<Reply> {
     Some(match line % KINDS {
-        0 => Act::Hang,
-        1 => Act::CloseMidBody,
-        2 => Act::throttle("1"),
-        3 => Act::error(500, "out of order"),
-        4 => Act::InvalidJson,
-        5 => Act::Reset,
-        6 => Act::HangMidBody,
-        7 => Act::Drip { bytes: 10, pieces: 4, every: Duration::from_millis(100) },
-        8 => Act::Drip { bytes: 10, pieces: 4, every: Duration::from_millis(800) },
-        9 if line < KINDS * BIG_LINES => Act::BigBody { bytes: BIG_BYTES, told: line > KINDS },
+        0 => Reply::Hang,
+        1 => Reply::CloseMidBody,
+        2 => Reply::throttle("1"),
+        3 => Reply::error(500, "out of order"),
+        4 => Reply::InvalidJson,
+        5 => Reply::Reset,
+        6 => Reply::HangMidBody,
+        7 => Reply::Drip { bytes: 10, pieces: 4, every: Duration::from_millis(100) },
+        8 => Reply::Drip { bytes: 10, pieces: 4, every: Duration::from_millis(800) },
+        9 if line < KINDS * BIG_LINES => Reply::BigBody { bytes: BIG_BYTES, told: line > KINDS },
         _ => return None,
     })
 }
@@ -67,10 +67,10 @@ async fn every_kind_of_bad_answer_ends_in_one_result_per_line(backend: Backend) 
     let script = Script::new(move |seen| {
         let line = input::line_of(&seen.body);
         match count(&tries, line) {
-            _ if is_wrong(line) => Act::error(400, "no such parameter"),
-            _ if is_missing(line) => Act::error(404, "no such model"),
-            0 => first_try(line).unwrap_or(Act::Echo),
-            _ => Act::Echo,
+            _ if is_wrong(line) => Reply::error(400, "no such parameter"),
+            _ if is_missing(line) => Reply::error(404, "no such model"),
+            0 => first_try(line).unwrap_or(Reply::Echo),
+            _ => Reply::Echo,
         }
     });
     let run = Run::new(backend, script, lines).await;
@@ -93,7 +93,7 @@ async fn every_kind_of_bad_answer_ends_in_one_result_per_line(backend: Backend) 
 
 async fn an_upstream_that_refuses_for_a_while_costs_no_line_its_attempts(backend: Backend) {
     let lines = rounds(2_000, 20_000);
-    let answer = Act::Echo.after(Duration::from_millis(5));
+    let answer = Reply::Echo.after(Duration::from_millis(5));
     let run = Run::new(backend, Script::always(answer), lines).await;
     let mut program = run.start("run");
     for percent in [20, 60] {
@@ -110,11 +110,11 @@ async fn an_upstream_that_refuses_for_a_while_costs_no_line_its_attempts(backend
 
 async fn errors_in_bursts_are_waited_out(backend: Backend) {
     let lines = rounds(1_000, 10_000);
-    let answer = Script::always(Act::Echo.after(Duration::from_millis(5)));
+    let answer = Script::always(Reply::Echo.after(Duration::from_millis(5)));
     let script = answer
-        .burst(100, 160, Act::error(500, "out of order"))
-        .burst(400, 420, Act::throttle("1"))
-        .burst(700, 720, Act::error(503, "overloaded"));
+        .burst(100, 160, Reply::error(500, "out of order"))
+        .burst(400, 420, Reply::throttle("1"))
+        .burst(700, 720, Reply::error(503, "overloaded"));
     let run = Run::new(backend, script, lines).await;
     // A 503 does not count for its line while the target is left alone (docs/adr/0016).
     run.end(&mut run.start("run"), 0, 21).await;

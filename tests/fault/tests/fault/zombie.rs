@@ -9,7 +9,7 @@ use windrow::domain::{BatchId, Target};
 use windrow_fault::check::Ended;
 use windrow_fault::program::worker;
 use windrow_fault::{Backend, Ground, Program, wait};
-use windrow_testkit::upstream::{Act, Script, Upstream};
+use windrow_testkit::upstream::{Reply, Script, Upstream};
 
 use crate::{WITHIN, on_both_stores, saw};
 
@@ -33,7 +33,7 @@ async fn a_worker_that_was_taken_for_dead_joins_again(backend: Backend) {
 async fn sleep_through(backend: Backend, member_stale_ms: &str) {
     let ground = Ground::on(backend).await;
     let batch = ground.batch(LINES).await;
-    let answer = Act::Echo.after(Duration::from_millis(100));
+    let answer = Reply::Echo.after(Duration::from_millis(100));
     let upstream = Upstream::start(Script::always(answer)).await.unwrap();
     let start = |name: &str| {
         let mut command = worker(&ground, &upstream.url());

@@ -18,7 +18,7 @@ use super::config::Predicate;
 use super::retry_after;
 use super::route::Route;
 use super::timeout::{Answer, Trouble};
-use crate::execute::{Tried, Verdict};
+use crate::execute::{Outcome, Verdict};
 
 /// Longest part of a message that an upstream wrote.
 const EXPLANATION_CHARS_MAX: usize = 300;
@@ -26,7 +26,7 @@ const EXPLANATION_CHARS_MAX: usize = 300;
 const EXPLANATION_BYTES_MAX: usize = 1 << 20;
 
 /// Judges an exchange.
-pub(super) fn judge(route: &Route, now: Timestamp, result: Result<Answer, Trouble>) -> Tried {
+pub(super) fn judge(route: &Route, now: Timestamp, result: Result<Answer, Trouble>) -> Outcome {
     let Answer { status, headers, body } = match result {
         Ok(answer) => answer,
         Err(trouble) => return lost(route, trouble),
@@ -35,27 +35,27 @@ pub(super) fn judge(route: &Route, now: Timestamp, result: Result<Answer, Troubl
     if !status.is_success() {
         let body = body.ok();
         let failure = refused(route, status, &headers, body.as_ref(), now);
-        return Tried { http_status, body, ..Tried::failed(failure) };
+        return Outcome { http_status, body, ..Outcome::failed(failure) };
     }
     let body = match body {
         Ok(body) => body,
-        Err(trouble) => return Tried { http_status, ..lost(route, trouble) },
+        Err(trouble) => return Outcome { http_status, ..lost(route, trouble) },
     };
     let verdict = match unacceptable(route, status, &headers, &body) {
         Some(failure) => Verdict::Failed(failure),
         None => Verdict::Completed,
     };
-    Tried { http_status, verdict, ..Tried::completed(body) }
+    Outcome { http_status, verdict, ..Outcome::completed(body) }
 }
 
 /// There is no whole answer.
-fn lost(route: &Route, trouble: Trouble) -> Tried {
+fn lost(route: &Route, trouble: Trouble) -> Outcome {
     let origin = route.base.origin();
     let (class, code, message) = match trouble {
         Trouble::Send(error) if error.is_connect() => {
             let (code, message) = unconnected(origin, route.base.is_https(), &error);
             let failure = failure(Class::Network, code, message);
-            return Tried { reached: false, ..Tried::failed(failure) };
+            return Outcome { reached: false, ..Outcome::failed(failure) };
         }
         Trouble::Send(error) => {
             let message = format!("The connection to {origin} was lost: {}.", cause(&error));
@@ -86,7 +86,7 @@ fn lost(route: &Route, trouble: Trouble) -> Tried {
             (Class::Permanent, "body_too_large", message)
         }
     };
-    Tried::failed(failure(class, code, message))
+    Outcome::failed(failure(class, code, message))
 }
 
 fn failure(class: Class, code: &str, message: String) -> Failure {

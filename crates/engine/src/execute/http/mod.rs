@@ -25,7 +25,7 @@ use windrow_domain::Target;
 pub use config::{Config, Headers, Http, KeySource, Predicate, Upstream, Variant};
 pub use error::Error;
 
-use super::{Call, Executor, Limits, Tried};
+use super::{Attempt, Executor, Limits, Outcome};
 use crate::clock::Clock;
 use request::{Line, refusal};
 use route::Route;
@@ -69,13 +69,13 @@ impl HttpExecutor {
         self.routes.get(target).or(self.default.as_ref()).map(|route| &**route)
     }
 
-    async fn try_line(&self, call: &Call, line: &Line<'_>) -> Tried {
-        let unsent = |failure| Tried { reached: false, ..Tried::failed(failure) };
-        let Some(route) = self.route(&call.target) else {
-            let message = format!("No upstream serves the target {}.", call.target);
+    async fn try_line(&self, attempt: &Attempt, line: &Line<'_>) -> Outcome {
+        let unsent = |failure| Outcome { reached: false, ..Outcome::failed(failure) };
+        let Some(route) = self.route(&attempt.target) else {
+            let message = format!("No upstream serves the target {}.", attempt.target);
             return unsent(refusal("no_upstream", message));
         };
-        match request::build(route, call, line) {
+        match request::build(route, attempt, line) {
             Ok(request) => {
                 let result = timeout::exchange(route.client(), request, &route.bounds).await;
                 classify::judge(route, self.clock.now(), result)
@@ -87,13 +87,13 @@ impl HttpExecutor {
 
 #[async_trait]
 impl Executor for HttpExecutor {
-    async fn execute(&self, call: Call) -> Tried {
-        let mut line = match Line::read(&call.raw) {
+    async fn execute(&self, attempt: Attempt) -> Outcome {
+        let mut line = match Line::read(&attempt.raw) {
             Ok(line) => line,
-            Err(failure) => return Tried { reached: false, ..Tried::failed(failure) },
+            Err(failure) => return Outcome { reached: false, ..Outcome::failed(failure) },
         };
         let custom_id = line.custom_id.take();
-        Tried { custom_id, ..self.try_line(&call, &line).await }
+        Outcome { custom_id, ..self.try_line(&attempt, &line).await }
     }
 
     fn serves(&self, target: &Target) -> bool {

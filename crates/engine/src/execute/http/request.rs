@@ -15,7 +15,7 @@ use windrow_domain::attempt::{Class, Failure};
 use super::path;
 use super::route::{Form, Route};
 use super::variant;
-use crate::execute::Call;
+use crate::execute::Attempt;
 
 static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -43,8 +43,8 @@ impl<'a> Line<'a> {
 }
 
 /// The request of a try.
-pub(super) fn build(route: &Route, call: &Call, line: &Line<'_>) -> Result<Request, Failure> {
-    let form = route.form(call.attempt);
+pub(super) fn build(route: &Route, attempt: &Attempt, line: &Line<'_>) -> Result<Request, Failure> {
+    let form = route.form(attempt.number);
     let not_allowed =
         |because| refusal("url_not_allowed", format!("Nothing was sent: `url` {because}."));
     if !route.endpoints.is_empty() && !route.endpoints.contains(path::path(&line.url)) {
@@ -52,13 +52,13 @@ pub(super) fn build(route: &Route, call: &Call, line: &Line<'_>) -> Result<Reque
     }
     let url = route.base.join(&line.url, form.query.as_deref()).map_err(not_allowed)?;
     let mut request = Request::new(method(route, line)?, url);
-    let body = body(form, call, line);
+    let body = body(form, attempt, line);
     let headers = request.headers_mut();
     *headers = form.headers.clone();
     if body.is_none() {
         headers.remove(CONTENT_TYPE);
     }
-    let key = if route.has_variants() { call.key_of_variant() } else { call.key() };
+    let key = if route.has_variants() { attempt.key_of_variant() } else { attempt.key() };
     let key = HeaderValue::try_from(key).expect("a key is plain ASCII");
     headers.insert(IDEMPOTENCY_KEY.clone(), key);
     *request.body_mut() = body.map(Into::into);
@@ -79,10 +79,10 @@ fn method(route: &Route, line: &Line<'_>) -> Result<Method, Failure> {
     }
 }
 
-fn body(form: &Form, call: &Call, line: &Line<'_>) -> Option<Bytes> {
+fn body(form: &Form, attempt: &Attempt, line: &Line<'_>) -> Option<Bytes> {
     match (&form.body, line.body) {
         (None, None) => None,
-        (None, Some(body)) => Some(call.raw.slice_ref(body.get().as_bytes())),
+        (None, Some(body)) => Some(attempt.raw.slice_ref(body.get().as_bytes())),
         (Some(patch), body) => Some(variant::patch(body, patch).into()),
     }
 }

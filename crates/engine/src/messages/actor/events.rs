@@ -8,16 +8,16 @@ use windrow_store::message::Work;
 use windrow_store::partition::Fence;
 use windrow_store::{Kind, Result};
 
-use crate::member::causes;
 use crate::messages::board::Phase;
 use crate::messages::commit::Verdict;
 use crate::messages::contended::HELD;
 use crate::messages::entry::{End, Entry, Task};
 use crate::messages::gauges::count;
-use crate::messages::own::Ran;
 use crate::messages::reading::Request;
 use crate::messages::registry::Plan;
 use crate::messages::shared::Told;
+use crate::messages::transactional::Ran;
+use windrow_store::error::chain;
 
 use super::{Actor, Command, Event};
 
@@ -80,7 +80,7 @@ impl Actor {
             Event::Told(due, told) => {
                 self.runs.told(self.core.clock.millis(), &due, told.is_ok());
                 if let Err(error) = told {
-                    tracing::warn!(error = %causes(&error), "calls that run for long are not shown");
+                    tracing::warn!(error = %chain(&error), "calls that run for long are not shown");
                     self.doubt(error.kind);
                 }
             }
@@ -88,7 +88,7 @@ impl Actor {
             Event::Cleared(fences, cleared) => {
                 self.board.cleared(&fences, cleared.is_ok());
                 if let Err(error) = cleared {
-                    tracing::warn!(error = %causes(&error), "suspects were not cleared");
+                    tracing::warn!(error = %chain(&error), "suspects were not cleared");
                     self.trouble(error.kind);
                 }
             }
@@ -116,7 +116,7 @@ impl Actor {
         let work = match work {
             Ok(work) => work,
             Err(error) => {
-                tracing::warn!(error = %causes(&error), "no messages could be read");
+                tracing::warn!(error = %chain(&error), "no messages could be read");
                 self.reader.failed(&mut self.board, request);
                 self.pause();
                 return self.trouble(error.kind);
@@ -164,7 +164,7 @@ impl Actor {
         let states = match states {
             Ok(states) => states,
             Err(error) => {
-                tracing::warn!(error = %causes(&error), "no states could be read");
+                tracing::warn!(error = %chain(&error), "no states could be read");
                 self.trouble(error.kind);
                 for (task, _) in waiting {
                     if self.board.is_ours(task.fence) {

@@ -152,7 +152,7 @@ impl Actor {
         self.doze.is_changing = true;
         let (store, instance) = (self.core.store.clone(), self.core.shared.instance());
         self.tasks.spawn(async move {
-            let told = store.set_asleep(instance, asleep).await;
+            let told = store.set_idle(instance, asleep).await;
             Event::Dozed(asleep, told)
         });
     }

@@ -8,7 +8,7 @@ use windrow_e2e::Server;
 use windrow_e2e::raw::Request;
 use windrow_e2e::server::WITHIN;
 use windrow_fault::{Backend, wait};
-use windrow_testkit::upstream::{Act, Script, Upstream};
+use windrow_testkit::upstream::{Reply, Script, Upstream};
 
 use bed::Bed;
 
@@ -152,7 +152,7 @@ async fn what_brokers_bring_is_handled_once(backend: Backend) {
     let Some(mut bed) = Bed::start(format!("in-{backend:?}")).await else { return };
     bed.make_stream("IN", "shop.>").await;
     bed.make_exchange().await;
-    let handler = Upstream::start(Script::always(Act::json(200, ""))).await.unwrap();
+    let handler = Upstream::start(Script::always(Reply::json(200, ""))).await.unwrap();
     let server = Server::with_tables(backend, &consumers(&bed, &handler), &[]).await;
     // The server makes the queue.
     let consuming = || async { (server.said().matches("Consuming.").count() == 2).then_some(()) };

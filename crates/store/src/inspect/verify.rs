@@ -5,16 +5,16 @@ use windrow_domain::{Counts, LaneNo, LineSet, Phase};
 
 /// A batch, as its rows say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BatchAudit {
+pub struct BatchRows {
     /// Where the batch stands.
     pub state: State,
     /// Its lanes.
-    pub lanes: Vec<LaneAudit>,
+    pub lanes: Vec<LaneRows>,
 }
 
 /// A lane, as its rows say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LaneAudit {
+pub struct LaneRows {
     /// Its number.
     pub lane: LaneNo,
     /// Its phase.
@@ -33,10 +33,10 @@ pub struct LaneAudit {
     pub results: u64,
 }
 
-impl BatchAudit {
+impl BatchRows {
     /// Err says in a sentence which line or number contradicts the rule.
     pub fn check(&self) -> Result<(), String> {
-        self.lanes.iter().try_for_each(LaneAudit::check)?;
+        self.lanes.iter().try_for_each(LaneRows::check)?;
         let done = self.lanes.iter().all(|lane| lane.phase == Phase::Done);
         let settled = !self.state.is_running();
         if done != settled && self.state != State::Failed {
@@ -47,7 +47,7 @@ impl BatchAudit {
 
     /// A lane's phase follows from the batch's state, and a done lane leaves nothing behind that
     /// somebody still waits for.
-    fn check_phase(&self, lane: &LaneAudit) -> Result<(), String> {
+    fn check_phase(&self, lane: &LaneRows) -> Result<(), String> {
         let (no, state) = (lane.lane, self.state);
         if lane.phase != Phase::Done {
             return match Phase::of(state) == lane.phase {
@@ -67,7 +67,7 @@ impl BatchAudit {
     }
 }
 
-impl LaneAudit {
+impl LaneRows {
     /// Err says in a sentence which line or number contradicts the rule.
     pub fn check(&self) -> Result<(), String> {
         let lane = self.lane;

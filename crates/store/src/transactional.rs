@@ -93,7 +93,7 @@ pub trait Sql: Send {
 #[async_trait]
 pub trait Script: Send {
     /// Does its own work and says what is to be committed with it. An error undoes all of it, and
-    /// comes back inside of [`Broken::Failed`].
+    /// comes back inside of [`ScriptError::Failed`].
     async fn run(self: Box<Self>, sql: &mut dyn Sql) -> Result<Commit, Cause>;
 }
 
@@ -103,9 +103,9 @@ pub trait Transactions {
     /// One transaction: proves the fences, runs the script, writes the commit that it returns. That
     /// commit is the same instance's, under no other fences. `LeaseLost` before the script has begun
     /// when the fences are not the instance's; else as [`crate::Messages::commit`]. When the script
-    /// itself is why nothing happened, [`Error::broken`] says so. `ms_max`, up to [`SCRIPT_MS_MAX`],
+    /// itself is why nothing happened, [`Error::script_error`] says so. `ms_max`, up to [`SCRIPT_MS_MAX`],
     /// bounds the script, not the commit behind it.
-    async fn commit_inside(
+    async fn commit_with(
         &self,
         instance: InstanceId,
         fences: &[Fence],
@@ -116,7 +116,7 @@ pub trait Transactions {
 
 /// A script that did not come to its end. Nothing happened.
 #[derive(Debug)]
-pub enum Broken {
+pub enum ScriptError {
     /// Its own error; or it went on after a statement that failed.
     Failed(Cause),
     /// It panicked, with this word.
@@ -125,31 +125,31 @@ pub enum Broken {
     Late(u64),
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for ScriptError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Broken::Failed(cause) => write!(f, "the script failed: {cause}"),
-            Broken::Panicked(word) => write!(f, "the script panicked: {word}"),
-            Broken::Late(ms_max) => write!(f, "the script did not end within {ms_max} ms"),
+            ScriptError::Failed(cause) => write!(f, "the script failed: {cause}"),
+            ScriptError::Panicked(text) => write!(f, "the script panicked: {text}"),
+            ScriptError::Late(ms_max) => write!(f, "the script did not end within {ms_max} ms"),
         }
     }
 }
 
-impl StdError for Broken {
+impl StdError for ScriptError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
-            Broken::Failed(cause) => cause.source(),
-            Broken::Panicked(_) | Broken::Late(_) => None,
+            ScriptError::Failed(cause) => cause.source(),
+            ScriptError::Panicked(_) | ScriptError::Late(_) => None,
         }
     }
 }
 
-impl Broken {
+impl ScriptError {
     /// The store's error for it.
     pub fn error(self, verb: &'static str, subject: impl fmt::Display) -> Error {
         let kind = match self {
-            Broken::Failed(_) | Broken::Panicked(_) => Kind::Invalid,
-            Broken::Late(_) => Kind::Busy,
+            ScriptError::Failed(_) | ScriptError::Panicked(_) => Kind::Invalid,
+            ScriptError::Late(_) => Kind::Busy,
         };
         Error::new(kind, verb, subject).because(self)
     }
@@ -157,14 +157,14 @@ impl Broken {
 
 impl Error {
     /// How a script broke off, when that is why nothing happened.
-    pub fn broken(&self) -> Option<&Broken> {
+    pub fn script_error(&self) -> Option<&ScriptError> {
         StdError::source(self)?.downcast_ref()
     }
 }
 
 /// What a statement gave.
 #[derive(Debug, Default)]
-pub struct Answer {
+pub struct StatementResult {
     /// Rows that it changed.
     pub changed: u64,
     /// Rows that it gave.
@@ -172,7 +172,7 @@ pub struct Answer {
     bytes: usize,
 }
 
-impl Answer {
+impl StatementResult {
     /// Takes a row in, within the bounds of a query.
     pub fn push(&mut self, verb: &'static str, row: Vec<Value>) -> Result<()> {
         self.bytes += row.iter().map(Value::bytes).sum::<usize>();
@@ -184,14 +184,14 @@ impl Answer {
 
 /// A backend's way to run statements inside the transaction.
 #[async_trait]
-pub trait Wire: Send {
+pub trait SqlSession: Send {
     /// Runs one statement that may be run.
-    async fn run(&mut self, sql: &str, params: &[Value]) -> Result<Answer>;
+    async fn run(&mut self, sql: &str, params: &[Value]) -> Result<StatementResult>;
 }
 
 /// For backends: who runs a script, and how long it may take.
 #[derive(Clone, Copy, Debug)]
-pub struct Run<'a> {
+pub struct ScriptRun<'a> {
     /// What is attempted.
     pub verb: &'static str,
     /// Whose commit it is.
@@ -202,7 +202,7 @@ pub struct Run<'a> {
     pub ms_max: u64,
 }
 
-impl Run<'_> {
+impl ScriptRun<'_> {
     /// `Invalid` when the time is out of its bounds.
     pub fn check(&self) -> Result<()> {
         error::within(self.verb, "ms_max", self.ms_max, SCRIPT_MS_MAX)
@@ -213,28 +213,28 @@ impl Run<'_> {
     pub async fn script(
         &self,
         script: Box<dyn Script>,
-        wire: &mut dyn Wire,
+        session: &mut dyn SqlSession,
         late: impl Future<Output = ()>,
     ) -> Result<Commit> {
-        let mut guarded = Guarded { verb: self.verb, wire, failed: None };
+        let mut guarded = Guarded { verb: self.verb, session, failed: None };
         let ran = {
             let running = AssertUnwindSafe(script.run(&mut guarded)).catch_unwind();
             match select(pin!(running), pin!(late)).await {
-                Either::Left((Ok(ran), _)) => ran.map_err(Broken::Failed),
-                Either::Left((Err(panic), _)) => Err(Broken::Panicked(word(&*panic))),
-                Either::Right(_) => Err(Broken::Late(self.ms_max)),
+                Either::Left((Ok(ran), _)) => ran.map_err(ScriptError::Failed),
+                Either::Left((Err(panic), _)) => Err(ScriptError::Panicked(panic_text(&*panic))),
+                Either::Right(_) => Err(ScriptError::Late(self.ms_max)),
             }
         };
-        let broken = match (ran, guarded.failed) {
+        let script_error = match (ran, guarded.failed) {
             // The database went away; what the script made of that says nothing about the script.
             (_, Some((Kind::Unavailable, told))) => {
                 return Err(Error::new(Kind::Unavailable, self.verb, self.instance).because(told));
             }
             (Ok(commit), None) => return self.checked(commit),
-            (Ok(_), Some((_, told))) => Broken::Failed(told.into()),
-            (Err(broken), _) => broken,
+            (Ok(_), Some((_, told))) => ScriptError::Failed(told.into()),
+            (Err(script_error), _) => script_error,
         };
-        Err(broken.error(self.verb, self.instance))
+        Err(script_error.error(self.verb, self.instance))
     }
 
     fn checked(&self, commit: Commit) -> Result<Commit> {
@@ -248,7 +248,7 @@ impl Run<'_> {
     }
 }
 
-fn word(panic: &(dyn std::any::Any + Send)) -> String {
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
     text.unwrap_or_else(|| "without a word".to_owned())
@@ -257,19 +257,19 @@ fn word(panic: &(dyn std::any::Any + Send)) -> String {
 /// The way to the database with what a script may not do taken out.
 struct Guarded<'a> {
     verb: &'static str,
-    wire: &'a mut dyn Wire,
+    session: &'a mut dyn SqlSession,
     /// The first statement that failed.
     failed: Option<(Kind, String)>,
 }
 
 impl Guarded<'_> {
-    async fn run(&mut self, sql: &str, params: &[Value]) -> Result<Answer> {
+    async fn run(&mut self, sql: &str, params: &[Value]) -> Result<StatementResult> {
         if let Some((kind, told)) = &self.failed {
             let because = format!("a statement before it failed: {told}");
             return Err(Error::new(*kind, self.verb, "statement").because(because));
         }
         let ran = match check_statement(self.verb, sql) {
-            Ok(()) => self.wire.run(sql, params).await,
+            Ok(()) => self.session.run(sql, params).await,
             Err(refused) => Err(refused),
         };
         ran.map_err(|mut error| {

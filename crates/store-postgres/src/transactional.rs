@@ -18,8 +18,10 @@ use uuid::Uuid;
 use windrow_domain::InstanceId;
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::message::Committed;
-use windrow_store::own::{Answer, Broken, Run, Script, Transactions, Value, Wire};
 use windrow_store::partition::Fence;
+use windrow_store::transactional::{
+    Script, ScriptError, ScriptRun, SqlSession, StatementResult, Transactions, Value,
+};
 
 use crate::PostgresStore;
 use crate::db::{Call, Inside, sql};
@@ -33,14 +35,14 @@ const SERVER_MS_MORE: u64 = 1_000;
 
 #[async_trait]
 impl Transactions for PostgresStore {
-    async fn commit_inside(
+    async fn commit_with(
         &self,
         instance: InstanceId,
         fences: &[Fence],
         ms_max: u64,
         script: Box<dyn Script>,
     ) -> Result<Committed> {
-        let run = Run { verb: VERB, instance, fences, ms_max };
+        let run = ScriptRun { verb: VERB, instance, fences, ms_max };
         run.check()?;
         let client = Inside::of(self.db.client(VERB, &instance).await?);
         let proof = Fences::of(fences);
@@ -51,17 +53,19 @@ impl Transactions for PostgresStore {
         let begun = self.db.enter(&client, [lock_ms, longest, longest], &fence);
         let begun = self.db.in_time(VERB, &instance, begun).await?;
         begun.map_err(|cause| from_driver(VERB, &instance, cause))?;
-        let mut line = Line { client: &client, instance };
+        let mut line = PostgresSession { client: &client, instance };
         match run.script(script, &mut line, late(ms_max)).await {
             Ok(commit) => {
                 let written = self.write_inside(VERB, client, &commit).await;
                 written.map_err(|error| match is_aborted(&error) {
-                    true => Broken::Failed("a statement of it failed".into()).error(VERB, instance),
+                    true => {
+                        ScriptError::Failed("a statement of it failed".into()).error(VERB, instance)
+                    }
                     false => error,
                 })
             }
             Err(error) => {
-                let is_quiet = !matches!(error.broken(), None | Some(Broken::Late(_)));
+                let is_quiet = !matches!(error.script_error(), None | Some(ScriptError::Late(_)));
                 if is_quiet {
                     self.db.undo(VERB, &instance, client).await;
                 }
@@ -79,19 +83,19 @@ async fn late(ms_max: u64) {
 
 /// A script's way to the server. Statements are not prepared: their parameters have the types of their
 /// values, and a pooler may be in between.
-struct Line<'a> {
+struct PostgresSession<'a> {
     client: &'a Inside,
     instance: InstanceId,
 }
 
 #[async_trait]
-impl Wire for Line<'_> {
-    async fn run(&mut self, sql: &str, params: &[Value]) -> Result<Answer> {
+impl SqlSession for PostgresSession<'_> {
+    async fn run(&mut self, sql: &str, params: &[Value]) -> Result<StatementResult> {
         let failed = |cause| statement_failed(self.instance, cause);
         let params: Vec<_> = params.iter().map(|value| (Given(value), type_of(value))).collect();
         let rows = self.client.query_typed_raw(sql, params).await.map_err(failed)?;
         let mut rows = pin!(rows);
-        let mut answer = Answer::default();
+        let mut answer = StatementResult::default();
         while let Some(row) = rows.try_next().await.map_err(failed)? {
             let cells = (0..row.len()).map(|column| cell(&row, column)).collect::<Result<_>>()?;
             answer.push(VERB, cells)?;

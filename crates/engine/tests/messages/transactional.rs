@@ -12,7 +12,7 @@ use windrow_engine::messages::{
 };
 use windrow_store::call::NewCall;
 use windrow_store::message::NewMessage;
-use windrow_store::own::{SCRIPT_MS_MAX, Sql, Value};
+use windrow_store::transactional::{SCRIPT_MS_MAX, Sql, Value};
 use windrow_store::{Kind, Store};
 use windrow_store_sqlite::SqliteStore;
 

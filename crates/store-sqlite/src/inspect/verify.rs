@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 
 use rusqlite::params;
 use windrow_domain::{BatchId, LaneNo, LineSet};
-use windrow_store::inspect::{BatchAudit, LaneAudit};
+use windrow_store::inspect::{BatchRows, LaneRows};
 use windrow_store::{Result, Scope};
 
 use crate::tx::{Tx, sql};
 use crate::{batch, fold, row};
 
-pub(super) fn read(tx: &Tx<'_>, id: BatchId) -> Result<BatchAudit> {
+pub(super) fn read(tx: &Tx<'_>, id: BatchId) -> Result<BatchRows> {
     let state = batch::find(tx, &Scope::All, id)?.state;
     let mut returned = sets(tx, sql!("inspect/audit_returned"), id)?;
     let mut leased = sets(tx, sql!("inspect/audit_leased"), id)?;
     let mut finished = finished(tx, id)?;
     let lanes = fold::lanes(tx, id)?;
-    let audits = lanes.into_iter().map(|lane| {
+    let lanes_read = lanes.into_iter().map(|lane| {
         let no = lane.key.lane;
         let seqs = finished.remove(&no).unwrap_or_default();
-        LaneAudit {
+        LaneRows {
             lane: no,
             phase: lane.phase,
             cursor: lane.cursor,
@@ -30,12 +30,12 @@ pub(super) fn read(tx: &Tx<'_>, id: BatchId) -> Result<BatchAudit> {
             finished: seqs.map(|seqs| seqs.into_iter().collect()),
         }
     });
-    let lanes = audits.collect();
+    let lanes = lanes_read.collect();
     // A row of a lane that the batch does not have would be a line in no place at all.
     if !(returned.is_empty() && leased.is_empty() && finished.is_empty()) {
         return Err(tx.corrupt("lines are in lanes that the batch does not have"));
     }
-    Ok(BatchAudit { state, lanes })
+    Ok(BatchRows { state, lanes })
 }
 
 fn sets(tx: &Tx<'_>, sql: &str, id: BatchId) -> Result<BTreeMap<LaneNo, Vec<LineSet>>> {

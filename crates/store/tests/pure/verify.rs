@@ -2,15 +2,15 @@
 
 use windrow_domain::batch::{Ending, State};
 use windrow_domain::{Counts, LineSet, Phase};
-use windrow_store::inspect::{BatchAudit, LaneAudit};
+use windrow_store::inspect::{BatchRows, LaneRows};
 
 fn set(text: &str) -> LineSet {
     text.parse().unwrap()
 }
 
 /// Twenty lines, some in each place.
-fn lane() -> LaneAudit {
-    LaneAudit {
+fn lane() -> LaneRows {
+    LaneRows {
         lane: 3,
         phase: Phase::Open,
         cursor: 14,
@@ -31,8 +31,8 @@ fn lane() -> LaneAudit {
     }
 }
 
-fn done() -> LaneAudit {
-    LaneAudit {
+fn done() -> LaneRows {
+    LaneRows {
         phase: Phase::Done,
         cursor: 5,
         counts: Counts { total: 5, completed: 4, failed: 1, ..Counts::default() },
@@ -44,8 +44,8 @@ fn done() -> LaneAudit {
     }
 }
 
-fn batch(state: State, lanes: Vec<LaneAudit>) -> Result<(), String> {
-    BatchAudit { state, lanes }.check()
+fn batch(state: State, lanes: Vec<LaneRows>) -> Result<(), String> {
+    BatchRows { state, lanes }.check()
 }
 
 #[test]
@@ -56,9 +56,9 @@ fn a_true_batch_passes() {
     batch(State::Completed, vec![done(), done()]).unwrap();
     batch(State::Finalizing(Ending::Completed), vec![done()]).unwrap();
     batch(State::Failed, Vec::new()).unwrap();
-    let stopping = LaneAudit { phase: Phase::Stopping, ..lane() };
+    let stopping = LaneRows { phase: Phase::Stopping, ..lane() };
     batch(State::Cancelling, vec![stopping, done()]).unwrap();
-    batch(State::Paused, vec![LaneAudit { phase: Phase::Paused, ..lane() }]).unwrap();
+    batch(State::Paused, vec![LaneRows { phase: Phase::Paused, ..lane() }]).unwrap();
     let mut stopped = lane();
     stopped.phase = Phase::Done;
     stopped.counts.leased = 0;
@@ -70,7 +70,7 @@ fn a_true_batch_passes() {
 
 #[test]
 fn each_kind_of_wrong_is_named() {
-    type Break = fn(&mut LaneAudit);
+    type Break = fn(&mut LaneRows);
     let breaks: [(&str, Break); 14] = [
         ("does not add up", |lane| lane.counts.total += 1),
         ("does not add up", |lane| lane.counts.untouched -= 1),
@@ -109,9 +109,9 @@ fn each_kind_of_wrong_is_named() {
 
 #[test]
 fn a_lane_is_marked_done_exactly_when_it_is() {
-    assert!(LaneAudit { phase: Phase::Open, ..done() }.check().is_err());
-    assert!(LaneAudit { phase: Phase::Paused, ..done() }.check().is_err());
-    let mut stopping = LaneAudit { phase: Phase::Stopping, ..lane() };
+    assert!(LaneRows { phase: Phase::Open, ..done() }.check().is_err());
+    assert!(LaneRows { phase: Phase::Paused, ..done() }.check().is_err());
+    let mut stopping = LaneRows { phase: Phase::Stopping, ..lane() };
     stopping.check().unwrap();
     stopping.counts.leased = 0;
     stopping.counts.returned += 4;
@@ -127,13 +127,13 @@ fn a_batch_and_its_lanes_agree() {
     assert!(batch(State::Finalizing(Ending::Completed), vec![lane()]).is_err());
     assert!(batch(State::Paused, vec![lane()]).is_err(), "a paused batch with an open lane");
     assert!(batch(State::Cancelling, vec![lane()]).is_err());
-    let paused = LaneAudit { phase: Phase::Paused, ..lane() };
+    let paused = LaneRows { phase: Phase::Paused, ..lane() };
     assert!(batch(State::InProgress, vec![paused]).is_err(), "a paused lane nobody will resume");
 }
 
 #[test]
 fn a_done_lane_holds_no_lease_and_leaves_lines_only_when_stopped() {
-    let held = LaneAudit { phase: Phase::Done, ..lane() };
+    let held = LaneRows { phase: Phase::Done, ..lane() };
     assert!(batch(State::Cancelled, vec![held.clone()]).is_err(), "done with leased lines");
     assert!(batch(State::Cancelling, vec![held]).is_err());
     let mut left = done();

@@ -12,7 +12,7 @@ use windrow_domain::{
     BatchId, DeadLetterId, FileId, InstanceId, KeyId, LeaseId, Owner, PartitionNo, Stream, Target,
 };
 
-use crate::act::{Act, NewAct};
+use crate::audit_log::{AuditEntry, NewAuditEntry};
 use crate::batch::{Batch, NewBatch, Reprocess, Reprocessed};
 use crate::call::{Call, CallKey, CallStats, CallsQuery, NewCall, StatsQuery, Submitted};
 use crate::claim::{Extended, Waiting};
@@ -20,38 +20,38 @@ use crate::event::{Append, Appended, Event, Snapshot};
 use crate::finalise::{Finalisation, NewOutput, Rows};
 use crate::ingest::{Chunk, File, LineError, NewFile, Verdict};
 use crate::inspect::{
-    Attempt, BatchAudit, BatchesQuery, FileLane, FilesQuery, FinishedLine, FinishedQuery,
-    LaneStatus, Page, PendingLine, PendingQuery, Tries,
+    Attempt, AttemptCounts, BatchRows, BatchesQuery, FileLane, FilesQuery, FinishedLine,
+    FinishedQuery, LaneStatus, Page, PendingLine, PendingQuery,
 };
 use crate::key::{Key, KeysQuery, NewKey};
 use crate::member::{Member, NewMember};
 use crate::message::{
-    Backlog, Commit, Committed, DeadLetter, Exchange, Exchanged, Message, MessagesQuery,
-    NewMessage, Read, Sent, Tidied, Upkeep, Work,
+    Backlog, Commit, Committed, DeadLetter, Exchange, Exchanged, Message, MessageRetention,
+    MessagesQuery, NewMessage, PrunedMessages, Read, Sent, Work,
 };
 use crate::object::ObjectKey;
-use crate::own::Script;
 use crate::partition::{Fence, Partition, Setup, Taken};
 use crate::record::{Reply, Turn};
 use crate::sweep::{DroppedOutput, Lost, Pruned, Reaped, Retention};
+use crate::transactional::Script;
 use crate::wake::Wake;
 use crate::{
     Batches, Calls, Capabilities, Claim, Events, Finalise, Gauges, Ingest, Inspect, Keys, Kind,
-    Members, Messages, Objects, Partitions, Plane, Record, Result, Scope, Store, Sweep,
+    Members, MessageStore, Messages, Objects, Partitions, Record, Result, Scope, Store, Sweep,
     Transactions, Wakes,
 };
 
 /// What happens around every call.
 #[async_trait]
-pub trait Around: Send + Sync + 'static {
+pub trait StoreLayer: Send + Sync + 'static {
     /// What is known of a call between its beginning and its end.
-    type Call: Send;
+    type Span: Send;
 
     /// A call of this verb is about to be passed on, and is when this returns.
-    async fn begin(&self, verb: &'static str) -> Self::Call;
+    async fn begin(&self, verb: &'static str) -> Self::Span;
 
     /// It has ended; with what went wrong, if it did.
-    fn end(&self, call: Self::Call, verb: &'static str, failed: Option<Kind>);
+    fn end(&self, call: Self::Span, verb: &'static str, failed: Option<Kind>);
 
     /// Passes a call on. Whoever does it otherwise may lose the call, or its reply.
     async fn pass<T: Send>(
@@ -77,35 +77,48 @@ pub fn failure<T>(reply: &Result<T>) -> Option<Kind> {
 }
 
 /// The store.
-pub struct Surrounded<A> {
+pub struct LayeredStore<A> {
     inner: Arc<dyn Store>,
-    around: A,
+    layer: A,
 }
 
-impl<A: Around> Surrounded<A> {
+impl<A: StoreLayer> LayeredStore<A> {
     /// Passes on to `inner`.
-    pub fn new(inner: Arc<dyn Store>, around: A) -> Self {
-        Self { inner, around }
+    pub fn new(inner: Arc<dyn Store>, layer: A) -> Self {
+        Self { inner, layer }
     }
 
     /// What is around it.
-    pub fn around(&self) -> &A {
-        &self.around
+    pub fn layer(&self) -> &A {
+        &self.layer
     }
 }
 
-macro_rules! pass_on {
-    ($stage:ident { $($verb:ident($($name:ident: $kind:ty),*) -> $reply:ty;)* }) => {
+/// The name of a verb outside of this code: the `verb` label of the metrics. It outlives renames.
+macro_rules! label {
+    ($verb:ident) => {
+        stringify!($verb)
+    };
+    ($verb:ident $label:ident) => {
+        stringify!($label)
+    };
+}
+
+macro_rules! delegate {
+    ($stage:ident {
+        $($verb:ident $(as $label:ident)? ($($name:ident: $kind:ty),*) -> $reply:ty;)*
+    }) => {
         #[async_trait]
-        impl<A: Around> $stage for Surrounded<A> {
+        impl<A: StoreLayer> $stage for LayeredStore<A> {
             $(async fn $verb(&self, $($name: $kind),*) -> Result<$reply> {
-                self.around.pass(stringify!($verb), self.inner.$verb($($name),*)).await
+                let call = self.inner.$verb($($name),*);
+                self.layer.pass(label!($verb $($label)?), call).await
             })*
         }
     };
 }
 
-pass_on!(Ingest {
+delegate!(Ingest {
     open_file(file: NewFile) -> ();
     add_lines(file: FileId, chunk: Chunk) -> ();
     expire_file(file: FileId, expires_at: Timestamp) -> ();
@@ -113,7 +126,7 @@ pass_on!(Ingest {
     drop_file(scope: &Scope, file: FileId) -> ();
 });
 
-pass_on!(Batches {
+delegate!(Batches {
     create_batch(batch: NewBatch) -> Batch;
     create_batch_with_file(batch: NewBatch, verdict: Verdict) -> Batch;
     pause_batch(scope: &Scope, batch: BatchId, reason: Option<String>) -> Batch;
@@ -121,23 +134,23 @@ pass_on!(Batches {
     cancel_batch(scope: &Scope, batch: BatchId) -> Batch;
     reprocess(scope: &Scope, step: Reprocess) -> Reprocessed;
     delete_batch(scope: &Scope, batch: BatchId) -> ();
-    add_act(scope: &Scope, batch: BatchId, act: NewAct) -> ();
+    add_audit_entry as add_act(scope: &Scope, batch: BatchId, act: NewAuditEntry) -> ();
 });
 
-pass_on!(Claim {
+delegate!(Claim {
     waiting(only: Option<BatchId>, limit: u32) -> Vec<Waiting>;
     extend_leases(instance: InstanceId, known: Vec<LeaseId>, lease_ms: u64) -> Extended;
     release_leases(instance: InstanceId, leases: Vec<LeaseId>) -> u64;
     set_limit(target: &Target, in_flight_max: Option<u32>) -> ();
 });
 
-pass_on!(Finalise {
+delegate!(Finalise {
     take_finalisation(batch: BatchId, instance: InstanceId, lease_ms: u64) -> Finalisation;
     close_batch(held: &Finalisation, rows: Rows, summary: &str, outputs: &[NewOutput]) -> Batch;
     find_unclosed(limit: u32) -> Vec<BatchId>;
 });
 
-pass_on!(Members {
+delegate!(Members {
     register(member: NewMember) -> ();
     heartbeat(instance: InstanceId) -> ();
     tombstone(instance: InstanceId) -> u64;
@@ -146,7 +159,7 @@ pass_on!(Members {
     take_duty(instance: InstanceId, duty: &str, lease_ms: u64) -> bool;
 });
 
-pass_on!(Sweep {
+delegate!(Sweep {
     return_lost(limit: u32, crashes_max: u32) -> Lost;
     expire_batches(limit: u32) -> Vec<BatchId>;
     prune(retention: Retention, limit: u32) -> Pruned;
@@ -155,7 +168,7 @@ pass_on!(Sweep {
     forget_outputs(outputs: &[DroppedOutput]) -> ();
 });
 
-pass_on!(Inspect {
+delegate!(Inspect {
     file(scope: &Scope, file: FileId) -> File;
     files(scope: &Scope, query: FilesQuery) -> Page<File>;
     file_errors(scope: &Scope, file: FileId) -> Vec<LineError>;
@@ -165,15 +178,15 @@ pass_on!(Inspect {
     batch(scope: &Scope, batch: BatchId) -> Batch;
     batches(scope: &Scope, query: BatchesQuery) -> Page<Batch>;
     lanes(scope: &Scope, batch: BatchId) -> Vec<LaneStatus>;
-    acts(scope: &Scope, batch: BatchId) -> Vec<Act>;
+    audit_log as acts(scope: &Scope, batch: BatchId) -> Vec<AuditEntry>;
     attempts(scope: &Scope, batch: BatchId, line: u64) -> Vec<Attempt>;
-    tries(batch: BatchId, lines: &[u64]) -> Vec<Tries>;
+    attempt_counts as tries(batch: BatchId, lines: &[u64]) -> Vec<AttemptCounts>;
     pending(scope: &Scope, query: PendingQuery) -> Page<PendingLine>;
     finished(scope: &Scope, query: FinishedQuery) -> Page<FinishedLine>;
-    audit(batch: BatchId) -> BatchAudit;
+    verify as audit(batch: BatchId) -> BatchRows;
 });
 
-pass_on!(Partitions {
+delegate!(Partitions {
     set_up(setup: Setup) -> Setup;
     setup() -> Option<Setup>;
     partitions() -> Vec<Partition>;
@@ -182,7 +195,7 @@ pass_on!(Partitions {
     clear_suspects(instance: InstanceId, fences: &[Fence]) -> ();
 });
 
-pass_on!(Messages {
+delegate!(Messages {
     send(messages: Vec<NewMessage>) -> Vec<Sent>;
     read_owned(read: Read) -> Work;
     commit(commit: Commit) -> Committed;
@@ -192,11 +205,11 @@ pass_on!(Messages {
     replay_dead(scope: &Scope, ids: &[DeadLetterId]) -> Vec<Sent>;
     discard_dead(scope: &Scope, ids: &[DeadLetterId]) -> u64;
     backlog() -> Vec<Backlog>;
-    tidy_messages(upkeep: Upkeep, limit: u32) -> Tidied;
+    prune_messages as tidy_messages(upkeep: MessageRetention, limit: u32) -> PrunedMessages;
 });
 
-pass_on!(Transactions {
-    commit_inside(
+delegate!(Transactions {
+    commit_with as commit_inside(
         instance: InstanceId,
         fences: &[Fence],
         ms_max: u64,
@@ -204,11 +217,11 @@ pass_on!(Transactions {
     ) -> Committed;
 });
 
-pass_on!(Objects {
+delegate!(Objects {
     states(keys: &[ObjectKey]) -> Vec<Option<Bytes>>;
 });
 
-pass_on!(Events {
+delegate!(Events {
     append(appends: Vec<Append>) -> Vec<Appended>;
     read_stream(owner: &Owner, stream: &Stream, from: u64, limit: u32) -> Vec<Event>;
     stream_version(owner: &Owner, stream: &Stream) -> u64;
@@ -217,21 +230,21 @@ pass_on!(Events {
     snapshot(owner: &Owner, stream: &Stream) -> Option<Snapshot>;
 });
 
-pass_on!(Calls {
+delegate!(Calls {
     submit_call(call: NewCall) -> Submitted;
     call(key: &CallKey) -> Call;
     calls(scope: &Scope, query: CallsQuery) -> Page<Call>;
     call_stats(scope: &Scope, query: StatsQuery) -> CallStats;
 });
 
-pass_on!(Wakes {
+delegate!(Wakes {
     listen(instance: InstanceId) -> BoxStream<'static, Wake>;
-    set_asleep(instance: InstanceId, asleep: bool) -> ();
+    set_idle as set_asleep(instance: InstanceId, asleep: bool) -> ();
 });
 
-impl<A: Around> Plane for Surrounded<A> {}
+impl<A: StoreLayer> MessageStore for LayeredStore<A> {}
 
-pass_on!(Keys {
+delegate!(Keys {
     add_key(key: NewKey) -> Key;
     find_key(hash: &[u8; 32]) -> Key;
     touch_keys(keys: &[KeyId]) -> ();
@@ -240,13 +253,13 @@ pass_on!(Keys {
 });
 
 #[async_trait]
-impl<A: Around> Record for Surrounded<A> {
+impl<A: StoreLayer> Record for LayeredStore<A> {
     async fn turn(&self, turn: Turn) -> Result<Reply> {
-        self.around.turn(&*self.inner, turn).await
+        self.layer.turn(&*self.inner, turn).await
     }
 }
 
-impl<A: Around> Store for Surrounded<A> {
+impl<A: StoreLayer> Store for LayeredStore<A> {
     fn capabilities(&self) -> Capabilities {
         self.inner.capabilities()
     }

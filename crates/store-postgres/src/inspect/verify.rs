@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use tokio_postgres::types::Type;
 use windrow_domain::{BatchId, LaneNo, LineSet};
 use windrow_store::error::{Error, Kind, Result};
-use windrow_store::inspect::{BatchAudit, LaneAudit};
+use windrow_store::inspect::{BatchRows, LaneRows};
 
 use crate::db::{Call, sql};
 use crate::{PostgresStore, rows};
 
 const VERB: &str = "audit batch";
 
-pub(super) async fn read(store: &PostgresStore, batch: BatchId) -> Result<BatchAudit> {
+pub(super) async fn read(store: &PostgresStore, batch: BatchId) -> Result<BatchRows> {
     let id = [(&batch.0 as _, Type::UUID)];
     let calls = [
         Call { sql: sql!("inspect/audit_lanes"), params: &id },
@@ -26,9 +26,9 @@ pub(super) async fn read(store: &PostgresStore, batch: BatchId) -> Result<BatchA
     let first = lanes.first().ok_or_else(|| Error::new(Kind::Missing, VERB, batch))?;
     let state = rows::read(first, "state")?;
 
-    let mut audits = BTreeMap::<LaneNo, LaneAudit>::new();
+    let mut lanes_read = BTreeMap::<LaneNo, LaneRows>::new();
     for row in lanes.iter().filter(|row| row.get::<_, Option<i16>>("lane").is_some()) {
-        let audit = LaneAudit {
+        let lane_rows = LaneRows {
             lane: rows::lane(row),
             phase: rows::read(row, "phase")?,
             cursor: rows::count(row, "cursor"),
@@ -38,7 +38,7 @@ pub(super) async fn read(store: &PostgresStore, batch: BatchId) -> Result<BatchA
             finished: Default::default(),
             results: 0,
         };
-        if audits.insert(audit.lane, audit).is_some() {
+        if lanes_read.insert(lane_rows.lane, lane_rows).is_some() {
             let because = "a lane has two states";
             return Err(Error::new(Kind::Corrupt, VERB, batch).because(because));
         }
@@ -46,8 +46,8 @@ pub(super) async fn read(store: &PostgresStore, batch: BatchId) -> Result<BatchA
     let stray =
         || Error::new(Kind::Corrupt, VERB, batch).because("rows of a lane it does not have");
     for row in sets {
-        let audit = audits.get_mut(&rows::lane(row)).ok_or_else(stray)?;
-        let into = if row.get("leased") { &mut audit.leased } else { &mut audit.returned };
+        let lane_rows = lanes_read.get_mut(&rows::lane(row)).ok_or_else(stray)?;
+        let into = if row.get("leased") { &mut lane_rows.leased } else { &mut lane_rows.returned };
         into.push(rows::read(row, "lines")?);
     }
     let mut finished = BTreeMap::<(LaneNo, usize), Vec<u64>>::new();
@@ -57,9 +57,9 @@ pub(super) async fn read(store: &PostgresStore, batch: BatchId) -> Result<BatchA
         finished.entry(key).or_default().push(rows::count(row, "seq"));
     }
     for ((lane, status), seqs) in finished {
-        let audit = audits.get_mut(&lane).ok_or_else(stray)?;
-        audit.results += seqs.len() as u64;
-        audit.finished[status] = LineSet::from_iter(seqs);
+        let lane_rows = lanes_read.get_mut(&lane).ok_or_else(stray)?;
+        lane_rows.results += seqs.len() as u64;
+        lane_rows.finished[status] = LineSet::from_iter(seqs);
     }
-    Ok(BatchAudit { state, lanes: audits.into_values().collect() })
+    Ok(BatchRows { state, lanes: lanes_read.into_values().collect() })
 }

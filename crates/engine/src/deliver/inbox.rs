@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 /// A message that came from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Arrived {
+pub struct IncomingMessage {
     /// The same at every delivery of it.
     pub id: String,
     /// The stream it belongs to.
@@ -27,7 +27,7 @@ pub struct Arrived {
 /// of them. The kinds `Invalid` and `Conflict` say that a message can never be taken; everything
 /// else is tried again.
 #[async_trait]
-pub trait Inlet: Send + Sync + 'static {
+pub trait Inbox: Send + Sync + 'static {
     /// Stores messages in the order given.
-    async fn accept(&self, arrived: Vec<Arrived>) -> Result<(), windrow_store::Error>;
+    async fn accept(&self, arrived: Vec<IncomingMessage>) -> Result<(), windrow_store::Error>;
 }

@@ -14,8 +14,10 @@ use rusqlite::{InterruptHandle, Row, Statement, ToSql};
 use tokio::sync::oneshot;
 use windrow_domain::InstanceId;
 use windrow_store::message::{Commit, Committed};
-use windrow_store::own::{Answer, Broken, Run, Script, Transactions, Value, Wire};
 use windrow_store::partition::Fence;
+use windrow_store::transactional::{
+    Script, ScriptError, ScriptRun, SqlSession, StatementResult, Transactions, Value,
+};
 use windrow_store::{Error, Kind, Result};
 
 use crate::tx::Tx;
@@ -25,20 +27,20 @@ const VERB: &str = "commit inside for";
 
 #[async_trait]
 impl Transactions for SqliteStore {
-    async fn commit_inside(
+    async fn commit_with(
         &self,
         instance: InstanceId,
         fences: &[Fence],
         ms_max: u64,
         script: Box<dyn Script>,
     ) -> Result<Committed> {
-        let run = Run { verb: VERB, instance, fences, ms_max };
+        let run = ScriptRun { verb: VERB, instance, fences, ms_max };
         run.check()?;
         let (commands, inbox) = channel();
         let (begin, begun) = oneshot::channel();
         let running = Running::default();
-        let mut remote = Remote { commands, running: running.clone(), has_ended: false };
-        let desk = Desk { instance, fences: fences.to_vec(), inbox, running, ms_max };
+        let mut remote = ScriptClient { commands, running: running.clone(), has_ended: false };
+        let desk = ScriptServer { instance, fences: fences.to_vec(), inbox, running, ms_max };
         let desk = self.writer.call_alone(VERB, instance.to_string(), move |tx| {
             partition::check_fences(tx, desk.instance, &desk.fences)?;
             // One who is gone is noticed at once: nobody sends anything.
@@ -69,7 +71,7 @@ async fn late(ms_max: u64) {
 
 /// What a script asks of the thread.
 enum Command {
-    Run { sql: String, params: Vec<Value>, reply: oneshot::Sender<Result<Answer>> },
+    ScriptRun { sql: String, params: Vec<Value>, reply: oneshot::Sender<Result<StatementResult>> },
     Finish(Box<Commit>),
 }
 
@@ -85,24 +87,24 @@ impl Running {
 }
 
 /// The script's side.
-struct Remote {
+struct ScriptClient {
     commands: Sender<Command>,
     running: Running,
     has_ended: bool,
 }
 
 #[async_trait]
-impl Wire for Remote {
-    async fn run(&mut self, sql: &str, params: &[Value]) -> Result<Answer> {
+impl SqlSession for ScriptClient {
+    async fn run(&mut self, sql: &str, params: &[Value]) -> Result<StatementResult> {
         let (reply, answer) = oneshot::channel();
-        let run = Command::Run { sql: sql.to_owned(), params: params.to_vec(), reply };
+        let run = Command::ScriptRun { sql: sql.to_owned(), params: params.to_vec(), reply };
         let gone = || Error::new(Kind::Unavailable, VERB, "statement").because("the store let go");
         self.commands.send(run).map_err(|_| gone())?;
         answer.await.unwrap_or_else(|_| Err(gone()))
     }
 }
 
-impl Drop for Remote {
+impl Drop for ScriptClient {
     fn drop(&mut self) {
         if let Some(handle) = self.running.lock().as_ref().filter(|_| !self.has_ended) {
             handle.interrupt();
@@ -111,7 +113,7 @@ impl Drop for Remote {
 }
 
 /// The thread's side.
-struct Desk {
+struct ScriptServer {
     instance: InstanceId,
     fences: Vec<Fence>,
     inbox: Receiver<Command>,
@@ -119,12 +121,12 @@ struct Desk {
     ms_max: u64,
 }
 
-impl Desk {
+impl ScriptServer {
     fn serve(&self, tx: &Tx<'_>) -> Result<Committed> {
         let mut has_failed = false;
         loop {
             match self.inbox.recv_timeout(Duration::from_millis(self.ms_max)) {
-                Ok(Command::Run { sql, params, reply }) => {
+                Ok(Command::ScriptRun { sql, params, reply }) => {
                     *self.running.lock() = Some(tx.interrupt());
                     let answer = statement(tx, &sql, &params);
                     *self.running.lock() = None;
@@ -137,14 +139,14 @@ impl Desk {
                 }
                 Ok(Command::Finish(_)) => {
                     let because = "a statement of it failed".into();
-                    return Err(Broken::Failed(because).error(VERB, self.instance));
+                    return Err(ScriptError::Failed(because).error(VERB, self.instance));
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(tx.error(Kind::Invalid).because("its script was given up on"));
                 }
                 // The whole process may have been stopped, the script's own clock with it.
                 Err(RecvTimeoutError::Timeout) => {
-                    return Err(Broken::Late(self.ms_max).error(VERB, self.instance));
+                    return Err(ScriptError::Late(self.ms_max).error(VERB, self.instance));
                 }
             }
             if !tx.is_open() {
@@ -156,11 +158,11 @@ impl Desk {
 }
 
 /// Runs one statement to its end.
-fn statement(tx: &Tx<'_>, sql: &str, params: &[Value]) -> Result<Answer> {
+fn statement(tx: &Tx<'_>, sql: &str, params: &[Value]) -> Result<StatementResult> {
     let mut prepared = tx.prepare_once(sql)?;
     bind(tx, &mut prepared, params)?;
     let (columns, is_read) = (prepared.column_count(), prepared.readonly());
-    let mut answer = Answer::default();
+    let mut answer = StatementResult::default();
     let mut rows = prepared.raw_query();
     while let Some(row) = rows.next().map_err(|cause| tx.failed(cause))? {
         let row = (0..columns).map(|column| cell(tx, row, column)).collect::<Result<_>>()?;

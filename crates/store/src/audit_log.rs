@@ -5,12 +5,12 @@
 
 use jiff::Timestamp;
 use serde::Serialize;
-use windrow_domain::ActId;
+use windrow_domain::AuditEntryId;
 
 use crate::{Result, error};
 
 /// Most acts that are kept of a batch, and read of it: the newest.
-pub const ACTS_MAX: u32 = 1000;
+pub const AUDIT_ENTRIES_MAX: u32 = 1000;
 /// Longest name of who acted, and longest address, in bytes.
 pub const ACTOR_BYTES_MAX: usize = 512;
 /// Longest word for what was done, in bytes.
@@ -18,9 +18,9 @@ pub const ACTION_BYTES_MAX: usize = 64;
 
 /// Something that somebody does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewAct {
+pub struct NewAuditEntry {
     /// Made by the caller, so that the call can be repeated.
-    pub id: ActId,
+    pub id: AuditEntryId,
     /// Who: an owner, a key, a program.
     pub actor: String,
     /// From where, as far as is known.
@@ -29,7 +29,7 @@ pub struct NewAct {
     pub action: String,
 }
 
-impl NewAct {
+impl NewAuditEntry {
     /// `Invalid` when a text is too long, or holds what no database keeps.
     pub fn check(&self, verb: &'static str) -> Result<()> {
         error::text(verb, "actor", &self.actor, ACTOR_BYTES_MAX)?;
@@ -40,7 +40,7 @@ impl NewAct {
 
 /// Something that somebody did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Act {
+pub struct AuditEntry {
     /// When.
     pub at: Timestamp,
     /// Who.

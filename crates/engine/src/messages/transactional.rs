@@ -12,10 +12,10 @@ use bytes::Bytes;
 use windrow_domain::InstanceId;
 use windrow_store::error::Cause;
 use windrow_store::message::Commit;
-use windrow_store::own::{Broken, Script, Sql};
+use windrow_store::transactional::{Script, ScriptError, Sql};
 use windrow_store::{Error, Kind};
 
-use crate::member::causes;
+use windrow_store::error::chain;
 
 use super::commit::{Committer, Verdict, is_somebodys, merged, new_partitions};
 use super::context::Context;
@@ -88,7 +88,7 @@ impl Committer {
             state,
             gave: Arc::clone(&gave),
         };
-        let done = self.store.commit_inside(instance, &fences, ms_max, Box::new(script)).await;
+        let done = self.store.commit_with(instance, &fences, ms_max, Box::new(script)).await;
         let gave = gave.lock().unwrap_or_else(PoisonError::into_inner).take();
         match (done, gave) {
             (Ok(committed), Some(entry)) => {
@@ -107,16 +107,16 @@ impl Committer {
             let entry = self.judge.failed(task.clone(), OURSELVES, &error.0);
             Ran::Failed(Box::new(entry))
         };
-        match (error.broken(), gave) {
-            (Some(Broken::Late(ms_max)), _) => failed(HandlerError::timeout(*ms_max)),
-            (Some(Broken::Panicked(word)), _) => {
+        match (error.script_error(), gave) {
+            (Some(ScriptError::Late(ms_max)), _) => failed(HandlerError::timeout(*ms_max)),
+            (Some(ScriptError::Panicked(word)), _) => {
                 failed(HandlerError::retry(format!("the handler panicked: {word}")))
             }
-            (Some(Broken::Failed(_)), Some(entry)) if entry.is_failure => {
+            (Some(ScriptError::Failed(_)), Some(entry)) if entry.is_failure => {
                 Ran::Failed(Box::new(entry))
             }
             // It made light of a statement that failed.
-            (Some(Broken::Failed(cause)), _) => failed(HandlerError::retry(cause.to_string())),
+            (Some(ScriptError::Failed(cause)), _) => failed(HandlerError::retry(cause.to_string())),
             (None, Some(entry)) if is_somebodys(error.kind) && !entry.is_failure => {
                 count(&self.counters.conflicts);
                 Ran::Failed(Box::new(self.conflicted(entry, error)))
@@ -124,7 +124,7 @@ impl Committer {
             // Something was locked: nothing happened, and nobody is to blame.
             (None, _) if error.kind == Kind::Busy => {
                 count(&self.counters.conflicts);
-                let told = format!("what it needs is in use: {}", causes(error));
+                let told = format!("what it needs is in use: {}", chain(error));
                 let wait = super::contended::wait(0);
                 Ran::Failed(Box::new(self.judge.put_off(task, &told, wait)))
             }
@@ -136,7 +136,7 @@ impl Committer {
                         Verdict::Unknown
                     }
                 };
-                let told = causes(error);
+                let told = chain(error);
                 tracing::warn!(error = %told, "a handler's own transaction did not end well");
                 let entry = gave.unwrap_or_else(|| Entry::mark(task));
                 Ran::Settled(Box::new(entry), verdict)

@@ -16,12 +16,12 @@ const TRIES_MAX: u32 = 8;
 
 /// Repeats a store call that says it may succeed later, a bounded number of times.
 #[derive(Clone, Debug)]
-pub struct Patience {
+pub struct StoreRetry {
     clock: Clock,
     tries_max: u32,
 }
 
-impl Patience {
+impl StoreRetry {
     /// The usual patience of a service.
     pub fn usual(clock: Clock) -> Self {
         Self { clock, tries_max: TRIES_MAX }

@@ -1,7 +1,7 @@
 //! Acts: who did what with a batch, from which address.
 
-use windrow_domain::{ActId, BatchId};
-use windrow_store::act::NewAct;
+use windrow_domain::{AuditEntryId, BatchId};
+use windrow_store::audit_log::NewAuditEntry;
 
 use crate::app::App;
 use crate::auth::Caller;
@@ -34,13 +34,13 @@ impl Action {
 
 /// Keeps it with the batch. What was done is done: trouble with the note is only logged.
 pub(crate) async fn note(app: &App, caller: &Caller, batch: BatchId, action: Action) {
-    let act = NewAct {
-        id: ActId::new(),
+    let entry = NewAuditEntry {
+        id: AuditEntryId::new(),
         actor: format!("{} ({})", caller.owner, caller.key),
         address: caller.source_address(),
         action: action.as_str().to_owned(),
     };
-    if let Err(error) = app.store.add_act(&caller.scope(), batch, act).await {
-        tracing::warn!(batch.id = %batch, error = %windrow_engine::causes(&error), "act not kept");
+    if let Err(error) = app.store.add_audit_entry(&caller.scope(), batch, entry).await {
+        tracing::warn!(batch.id = %batch, error = %windrow_store::error::chain(&error), "act not kept");
     }
 }

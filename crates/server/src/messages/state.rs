@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use tokio::sync::Semaphore;
 use windrow_engine::messages::{Client, ClientError, Gauges, Outcome};
-use windrow_store::Plane;
+use windrow_store::MessageStore;
 use windrow_store::call::CallKey;
 
 use super::looks::Looks;
@@ -45,7 +45,7 @@ impl Messages {
         self
     }
 
-    pub(super) fn plane(&self) -> &Arc<dyn Plane> {
+    pub(super) fn message_store(&self) -> &Arc<dyn MessageStore> {
         self.client.store()
     }
 

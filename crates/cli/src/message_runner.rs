@@ -11,7 +11,9 @@ use tokio::task::JoinSet;
 use windrow::domain::attempt::Failure;
 use windrow::engine::clock::Clock;
 use windrow::engine::deliver::webhook::Webhook;
-use windrow::engine::deliver::{BadOption, Inlet, Parcel, Patterns, Publisher, Route, Routes};
+use windrow::engine::deliver::{
+    BadOption, Inbox, OutgoingMessage, Patterns, Publisher, Route, Routes,
+};
 use windrow::engine::messages::{Client, Gauges, Options, Runner, http};
 use windrow::engine::signal::Stop;
 use windrow::store::event::BATCH_KINDS;
@@ -26,7 +28,7 @@ use crate::ending::Ending;
 use crate::failure::Told;
 
 /// The messages of this process, running.
-pub(crate) struct Plane {
+pub(crate) struct MessageRunner {
     runner: Runner,
     consumers: Vec<Consumer>,
 }
@@ -37,7 +39,7 @@ enum Consumer {
     Rabbitmq(RabbitConsumer),
 }
 
-impl Plane {
+impl MessageRunner {
     /// Joins those who run the messages of this database. None when the configuration names nothing
     /// to do.
     pub(crate) async fn start(
@@ -159,7 +161,7 @@ impl Publisher for Nowhere {
         "(nowhere)"
     }
 
-    async fn publish(&self, _: &Parcel) -> Result<(), Failure> {
+    async fn publish(&self, _: &OutgoingMessage) -> Result<(), Failure> {
         Ok(())
     }
 }
@@ -168,14 +170,14 @@ fn consumers(config: &Config, client: &Client) -> anyhow::Result<Vec<Consumer>> 
     let mut consumers = Vec::new();
     for (name, consume) in &config.tables.consume {
         let owner = consume.owner.as_ref().unwrap_or(&config.owner);
-        let inlet: Arc<dyn Inlet> = Arc::new(client.inlet(owner.clone()));
+        let inbox: Arc<dyn Inbox> = Arc::new(client.inbox(owner.clone()));
         let consumer = match &consume.from {
             Source::Nats(options) => {
-                NatsConsumer::new(name, options.clone(), inlet, Clock::machine())
+                NatsConsumer::new(name, options.clone(), inbox, Clock::machine())
                     .map(Consumer::Nats)
             }
             Source::Rabbitmq(options) => {
-                RabbitConsumer::new(name, options.clone(), inlet, Clock::machine())
+                RabbitConsumer::new(name, options.clone(), inbox, Clock::machine())
                     .map(Consumer::Rabbitmq)
             }
         };

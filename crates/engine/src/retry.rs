@@ -1,0 +1,47 @@
+//! Retries of store calls: the one loop that waits and asks again.
+//!
+//! Holds throughout: only errors whose kind allows it are retried; the wait doubles up to a bound and is
+//! spread, so that many instances do not come back at the same moment.
+
+use std::time::Duration;
+
+use windrow_store::Retry;
+
+use crate::clock::Clock;
+use crate::signal::Stop;
+
+/// Makes a store call until it succeeds, fails for good, or nobody wants it any more. The wait
+/// between two tries doubles up to [`WAIT_MS_MAX`].
+pub(crate) async fn with_retry<T, F>(
+    clock: &Clock,
+    give_up: &Stop,
+    mut trouble: impl FnMut(&windrow_store::Error),
+    mut call: impl FnMut() -> F,
+) -> windrow_store::Result<T>
+where
+    F: Future<Output = windrow_store::Result<T>>,
+{
+    let mut wait_ms = WAIT_MS_MIN;
+    loop {
+        let error = match call().await {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
+        };
+        if error.kind.retry() == Retry::Never || give_up.is_given() {
+            return Err(error);
+        }
+        trouble(&error);
+        // Spread, so that many instances do not come back at the same moment.
+        let wait = Duration::from_millis(wait_ms).mul_f64(0.5 + fastrand::f64() / 2.0);
+        tokio::select! {
+            () = clock.sleep(wait) => {}
+            () = give_up.given() => return Err(error),
+        }
+        wait_ms = (wait_ms * 2).min(WAIT_MS_MAX);
+    }
+}
+
+/// The first wait of [`with_retry`].
+const WAIT_MS_MIN: u64 = 20;
+/// Its longest.
+const WAIT_MS_MAX: u64 = 2_000;
