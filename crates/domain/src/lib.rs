@@ -8,6 +8,7 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod attempt;
+pub mod backoff;
 pub mod batch;
 pub mod call;
 pub mod control;

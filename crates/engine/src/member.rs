@@ -4,9 +4,10 @@
 //! Holds throughout: an id that was tombstoned is never used again, so nothing that was leased under
 //! it can be recorded.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use windrow_domain::InstanceId;
 use windrow_store::error::chain;
 use windrow_store::member::NewMember;
@@ -33,7 +34,7 @@ impl Membership {
 
     /// Who we are.
     pub(crate) fn instance(&self) -> InstanceId {
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.current.lock()
     }
 
     /// Joins under the current id.
@@ -55,7 +56,7 @@ impl Membership {
             return Err(error);
         }
         let instance = InstanceId::new();
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = instance;
+        *self.current.lock() = instance;
         tracing::warn!(%instance, "this process was taken for dead; it joins again under a new id");
         self.rejoined.give();
         self.join().await

@@ -1,9 +1,10 @@
 //! Progress: what an engine does right now, for whoever watches. It decides nothing.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use windrow_domain::Target;
 
 /// Most different error codes that are counted by name; the rest is counted as one.
@@ -126,6 +127,6 @@ impl Meter {
 
     /// A panic while it was held left at worst one number too low.
     fn notes(&self) -> MutexGuard<'_, Notes> {
-        self.0.notes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.notes.lock()
     }
 }

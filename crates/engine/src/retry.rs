@@ -5,13 +5,14 @@
 
 use std::time::Duration;
 
+use windrow_domain::backoff::Backoff;
 use windrow_store::Retry;
 
 use crate::clock::Clock;
 use crate::signal::Stop;
 
 /// Makes a store call until it succeeds, fails for good, or nobody wants it any more. The wait
-/// between two tries doubles up to [`WAIT_MS_MAX`].
+/// between two tries doubles up to [`WAIT_MAX`].
 pub(crate) async fn with_retry<T, F>(
     clock: &Clock,
     give_up: &Stop,
@@ -21,7 +22,7 @@ pub(crate) async fn with_retry<T, F>(
 where
     F: Future<Output = windrow_store::Result<T>>,
 {
-    let mut wait_ms = WAIT_MS_MIN;
+    let mut backoff = Backoff::new(WAIT_MIN, WAIT_MAX);
     loop {
         let error = match call().await {
             Ok(done) => return Ok(done),
@@ -31,17 +32,14 @@ where
             return Err(error);
         }
         trouble(&error);
-        // Spread, so that many instances do not come back at the same moment.
-        let wait = Duration::from_millis(wait_ms).mul_f64(0.5 + fastrand::f64() / 2.0);
         tokio::select! {
-            () = clock.sleep(wait) => {}
+            () = clock.sleep(backoff.next(fastrand::f64())) => {}
             () = give_up.given() => return Err(error),
         }
-        wait_ms = (wait_ms * 2).min(WAIT_MS_MAX);
     }
 }
 
 /// The first wait of [`with_retry`].
-const WAIT_MS_MIN: u64 = 20;
+const WAIT_MIN: Duration = Duration::from_millis(20);
 /// Its longest.
-const WAIT_MS_MAX: u64 = 2_000;
+const WAIT_MAX: Duration = Duration::from_secs(2);

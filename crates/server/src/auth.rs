@@ -5,8 +5,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::request::Parts;
@@ -14,6 +14,8 @@ use axum::http::{HeaderMap, StatusCode, header};
 use governor::clock::{Clock as _, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota};
 use std::num::NonZeroU32;
+
+use parking_lot::{Mutex, MutexGuard};
 use windrow_domain::Role;
 use windrow_domain::{KeyId, Owner};
 use windrow_store::key::Key;
@@ -186,7 +188,7 @@ impl Guard {
 
 /// A panic while it was held left at worst an entry too many.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 fn unknown() -> Error {

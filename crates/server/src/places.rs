@@ -4,10 +4,11 @@
 //! holder goes, however that is; one owner never has all the places there are, where there are a few.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use windrow_domain::Owner;
 use windrow_engine::clock::Clock;
@@ -134,7 +135,7 @@ impl Places {
 
     fn of(&self, owner: &Owner) -> Arc<Semaphore> {
         // A panic while it was held left at worst an entry too many.
-        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut owners = self.owners.lock();
         if owners.len() >= OWNERS_MAX && !owners.contains_key(owner) {
             owners.retain(|_, places| Arc::strong_count(places) > 1);
         }
@@ -185,7 +186,7 @@ mod tests {
         for no in 0..3 * OWNERS_MAX {
             drop(places.take(&owner(&no.to_string())).unwrap());
         }
-        let kept = places.owners.lock().unwrap();
+        let kept = places.owners.lock();
         assert!(kept.len() <= OWNERS_MAX && kept.contains_key(&owner("ann")), "{}", kept.len());
     }
 

@@ -5,9 +5,10 @@
 //! wait for, all wait for. Each engine adapts below that by itself.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Semaphore;
 use windrow_domain::Target;
 use windrow_domain::attempt::Class;
@@ -81,7 +82,7 @@ impl Host {
 
 /// A panic while it was held left at worst an entry too many.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 impl<E: Executor> Shared<E> {

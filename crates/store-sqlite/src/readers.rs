@@ -3,9 +3,10 @@
 //!
 //! Holds throughout: a read takes no lock that a turn would wait for, and can change nothing.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::mpsc;
 use windrow_store::{Result, Time};
@@ -59,7 +60,7 @@ fn work(
     busy: &AtomicUsize,
 ) {
     // The lock is held while waiting: whoever has it takes the next call, the others queue for it.
-    let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv();
+    let next = || jobs.lock().blocking_recv();
     while let Some(mut job) = next() {
         if job.is_abandoned() {
             continue;

@@ -4,11 +4,12 @@
 //! comes behind it waits for it, at most as long as it may take; a script that falls silent, or is given
 //! up on, is undone by the thread itself, and a statement of it that still runs is cut off.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::{Mutex, MutexGuard};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{InterruptHandle, Row, Statement, ToSql};
 use tokio::sync::oneshot;
@@ -82,7 +83,7 @@ struct Running(Arc<Mutex<Option<InterruptHandle>>>);
 
 impl Running {
     fn lock(&self) -> MutexGuard<'_, Option<InterruptHandle>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

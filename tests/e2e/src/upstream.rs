@@ -5,8 +5,9 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use windrow_testkit::upstream::{Gate, Reply, Script, Seen, Upstream};
 
@@ -23,7 +24,7 @@ pub async fn start() -> io::Result<Upstream> {
 
 fn act(gates: &Gates, seen: &Seen) -> Reply {
     let gate = |name: &str| {
-        let mut gates = gates.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut gates = gates.lock();
         gates.entry(name.to_owned()).or_default().clone()
     };
     if let Some(name) = seen.path.strip_prefix(GATE) {

@@ -1,8 +1,9 @@
 //! A small cache of the status of closed batches, which is what people ask for again and again.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use windrow_domain::BatchId;
 use windrow_store::Scope;
 use windrow_store::batch::Batch;
@@ -19,7 +20,7 @@ pub(super) struct StatusCache(Arc<Mutex<HashMap<BatchId, (u64, Batch)>>>);
 impl StatusCache {
     /// Remembers a batch that was closed just now.
     pub(super) fn put(&self, batch: &Batch, now_ms: u64) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         if known.len() >= BATCHES_MAX {
             known.retain(|_, (at, _)| now_ms.saturating_sub(*at) <= FRESH_MS_MAX);
         }
@@ -30,7 +31,7 @@ impl StatusCache {
 
     /// The batch, when it is known, fresh, and may be seen.
     pub(super) fn get(&self, scope: &Scope, batch: BatchId, now_ms: u64) -> Option<Batch> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.lock();
         let (at, batch) = known.get(&batch)?;
         let fresh = now_ms.saturating_sub(*at) <= FRESH_MS_MAX;
         let visible = scope.owner().is_none_or(|owner| owner == batch.owner.as_str());

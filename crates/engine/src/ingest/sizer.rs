@@ -3,9 +3,10 @@
 //! Holds throughout: one controller per ingest, on the writer's side; the parser only reads its
 //! limit, so a change counts from the next piece on and nobody waits for it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use windrow_domain::control::ingest::{Bounds, Rows};
 use windrow_store::{Kind, Result};
 
@@ -55,7 +56,7 @@ impl Sizer {
     pub(crate) fn observe(&self, pieces: usize, elapsed_ms: u64, done: &Result<()>) {
         let pieces = u32::try_from(pieces).unwrap_or(u32::MAX);
         let elapsed_ms = f64::from(u32::try_from(elapsed_ms).unwrap_or(u32::MAX));
-        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rows = self.rows.lock();
         match done {
             Ok(()) => rows.observe(pieces, elapsed_ms, false),
             Err(error) if matches!(error.kind, Kind::Busy | Kind::Contended) => {

@@ -7,10 +7,10 @@
 //! a publisher that refused a message may be asked once more.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 use windrow_domain::attempt::{Class, Failure};
 use windrow_store::message::MessageRef;
 
@@ -96,7 +96,7 @@ impl Away {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 
     /// Why a target is not to be asked now: it is away, and enough others ask it.

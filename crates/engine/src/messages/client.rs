@@ -4,11 +4,12 @@
 //! process is told at once, so nothing waits for its next look. Who waits for an answer is told of it
 //! where the database can tell, and looks by itself as well.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use windrow_domain::{CallState, DeadLetterId, InstanceId, Owner, Queue, Stream};
 use windrow_store::call::{Answer, Call, CallKey, NewCall, Submitted};
 use windrow_store::event::{Append, Appended};
@@ -270,13 +271,12 @@ impl Client {
 
     async fn setup_within(&self, age_ms: u64) -> Result<Option<Setup>, Error> {
         let now = self.0.clock.millis();
-        let known = self.0.setup.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.0.setup.lock().clone();
         if let Some((_, setup)) = known.filter(|(at, _)| now.saturating_sub(*at) < age_ms) {
             return Ok(Some(setup));
         }
         let setup = self.0.store.setup().await?;
-        *self.0.setup.lock().unwrap_or_else(PoisonError::into_inner) =
-            setup.clone().map(|setup| (now, setup));
+        *self.0.setup.lock() = setup.clone().map(|setup| (now, setup));
         Ok(setup)
     }
 

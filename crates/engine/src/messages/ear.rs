@@ -4,11 +4,12 @@
 //! is gone, whoever waits; after it was lost it is opened again, ever more seldom while that fails.
 //! What it hears is a hint: whoever waits also looks from time to time.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use windrow_store::MessageStore;
 use windrow_store::wake::Wake;

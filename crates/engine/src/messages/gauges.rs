@@ -1,7 +1,6 @@
 //! Numbers of a runner, for whoever watches it. Each for itself, of this process and this moment.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
@@ -88,7 +87,7 @@ impl Counters {
             conflicts: get(&self.conflicts),
             reads: get(&self.reads),
             lease_losses: get(&self.lease_losses),
-            backlog: self.backlog.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            backlog: self.backlog.lock().clone(),
         }
     }
 }

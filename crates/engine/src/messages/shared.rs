@@ -1,8 +1,9 @@
 //! What the parts of a runner, and its clients, share.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use windrow_domain::{InstanceId, PartitionNo};
 use windrow_store::call::{Answer, CallKey};
@@ -12,7 +13,7 @@ use crate::signal::Wake;
 use super::gauges::Counters;
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 /// Who this instance is, who waits for calls, and where something new may be.

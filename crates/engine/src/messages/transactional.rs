@@ -5,10 +5,11 @@
 //! handler does wrong, is a failed try of its own message, recorded like every other; when nobody knows
 //! what the commit did, nothing is assumed.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use windrow_domain::InstanceId;
 use windrow_store::error::Cause;
 use windrow_store::message::Commit;
@@ -61,7 +62,7 @@ impl Script for Inside {
         let entry = judge.judged(task, &target, gives, name);
         let commit = merged(instance, std::slice::from_ref(&entry));
         let is_failure = entry.is_failure;
-        *gave.lock().unwrap_or_else(PoisonError::into_inner) = Some(entry);
+        *gave.lock() = Some(entry);
         match is_failure {
             true => Err("the handler failed".into()),
             false => Ok(commit),
@@ -89,7 +90,7 @@ impl Committer {
             gave: Arc::clone(&gave),
         };
         let done = self.store.commit_with(instance, &fences, ms_max, Box::new(script)).await;
-        let gave = gave.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let gave = gave.lock().take();
         match (done, gave) {
             (Ok(committed), Some(entry)) => {
                 count(&self.counters.commits);

@@ -1,7 +1,6 @@
 //! Upkeep: what nobody needs for work any more is tidied away, and what waits is counted.
 
 use std::sync::Arc;
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use windrow_store::Result;
@@ -34,7 +33,7 @@ pub(super) async fn run(core: Arc<Core>, stop: &Stop) {
 
 async fn step(core: &Core) -> Result<()> {
     let backlog = core.store.backlog().await?;
-    *core.shared.counters.backlog.lock().unwrap_or_else(PoisonError::into_inner) = backlog;
+    *core.shared.counters.backlog.lock() = backlog;
     let lease_ms = core.options.upkeep_ms.saturating_mul(2).max(1000);
     if !core.store.take_duty(core.shared.instance(), DUTY, lease_ms).await? {
         return Ok(());

@@ -4,8 +4,8 @@
 //! has few values: methods are those that the database lists, up to its bound.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -132,7 +132,7 @@ impl MessageGauges {
 
     /// Whether it is time to count. Only one of those who ask at the same time hears so.
     fn is_due(&self, now_ms: u64) -> bool {
-        let mut until_ms = self.until_ms.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut until_ms = self.until_ms.lock();
         let is_due = now_ms >= *until_ms;
         if is_due {
             *until_ms = now_ms + COUNT_MS;

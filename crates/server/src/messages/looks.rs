@@ -4,8 +4,8 @@
 //! those who follow hear at once of what is appended through this process.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use windrow_domain::{Owner, Stream};
 use windrow_engine::clock::Clock;
@@ -79,7 +79,7 @@ impl Looks {
 
     /// A panic while it was held left at worst an entry too many.
     fn versions(&self) -> MutexGuard<'_, HashMap<Key, (u64, u64)>> {
-        self.versions.lock().unwrap_or_else(PoisonError::into_inner)
+        self.versions.lock()
     }
 }
 

@@ -8,12 +8,13 @@ mod pending;
 mod store;
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
+use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;
@@ -188,7 +189,7 @@ impl Metrics {
 
     /// A target's name, as long as there are not too many of them.
     fn named(&self, target: &str) -> String {
-        let mut names = self.0.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.0.names.lock();
         if !names.contains(target) && names.len() >= TARGETS_MAX {
             return "other".to_owned();
         }

@@ -1,7 +1,6 @@
 //! How much is pending, counted now and then.
 
-use std::sync::{Mutex, PoisonError};
-
+use parking_lot::Mutex;
 use windrow_domain::State;
 use windrow_engine::clock::Clock;
 use windrow_store::inspect::{BatchesQuery, PAGE_MAX};
@@ -28,7 +27,7 @@ impl Pending {
     /// Lines without a result, not older than a count is good for; none when the store is away.
     pub(super) async fn count(&self, store: &dyn Store) -> Option<u64> {
         let now_ms = self.clock.millis();
-        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = *self.last.lock();
         if let Some((count, until_ms)) = last
             && now_ms < until_ms
         {
@@ -36,7 +35,7 @@ impl Pending {
         }
         let count = count(store).await?;
         let last = Some((count, now_ms + COUNT_MS));
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = last;
+        *self.last.lock() = last;
         Some(count)
     }
 }

@@ -4,8 +4,8 @@
 //! so that one that is asked for again and again is looked up once.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use windrow_domain::BatchId;
 use windrow_store::batch::Batch;
 use windrow_store::{Kind, Scope, Store};
@@ -43,7 +43,7 @@ impl Models {
 
     /// A panic while it was held left at worst an entry too many.
     fn lock(&self) -> MutexGuard<'_, HashMap<BatchId, Option<String>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

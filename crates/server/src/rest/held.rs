@@ -5,10 +5,11 @@
 //! sees such a file without its job, and what a crash leaves is an open file, which the sweep drops.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 use windrow_domain::{FileId, LaneNo, Target};
 use windrow_engine::ingest::asked;
 use windrow_store::ingest::{
@@ -71,7 +72,7 @@ impl Held {
 
 impl Inner {
     fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seen.lock()
     }
 
     /// Takes note of a chunk that was stored.

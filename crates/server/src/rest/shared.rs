@@ -1,8 +1,8 @@
 //! What the calls of the jobs API share while the server runs, each with its bound.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
@@ -86,5 +86,5 @@ impl Shared {
 
 /// A panic while it was held left at worst an entry too many.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

@@ -5,8 +5,8 @@
 //! not there any more.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 /// Most streams that are remembered. Beyond it all are forgotten, and learnt again.
 const KNOWN_MAX: usize = 50_000;
 
@@ -23,7 +23,7 @@ impl Known {
         &self,
         keys: impl Iterator<Item = StreamKey<'a>>,
     ) -> Option<Vec<i64>> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.lock();
         let mut text = String::new();
         keys.map(|key| {
             write(&mut text, key);
@@ -34,7 +34,7 @@ impl Known {
 
     /// These streams have these numbers.
     pub(super) fn learn<'a>(&self, streams: impl Iterator<Item = (StreamKey<'a>, i64)>) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         for (key, number) in streams {
             if known.len() >= KNOWN_MAX {
                 known.clear();
@@ -47,7 +47,7 @@ impl Known {
 
     /// One of these streams is not what it was.
     pub(super) fn forget<'a>(&self, keys: impl Iterator<Item = StreamKey<'a>>) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         let mut text = String::new();
         for key in keys {
             write(&mut text, key);

@@ -12,8 +12,8 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,6 +24,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
@@ -109,7 +110,7 @@ impl Upstream {
 
     /// Changes what it does, from the next request on.
     pub fn set(&self, script: Script) {
-        *self.shared.script.write().unwrap_or_else(PoisonError::into_inner) = script;
+        *self.shared.script.write() = script;
     }
 
     /// Stops keeping keys and requests, for load tests; counts go on.
@@ -182,7 +183,7 @@ impl Drop for Upstream {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
@@ -261,8 +262,7 @@ async fn answer(
     };
     shared.remember(&seen);
     shared.came.notify_waiters();
-    let mut act =
-        shared.script.read().unwrap_or_else(PoisonError::into_inner).clone().choose(&seen);
+    let mut act = shared.script.read().clone().choose(&seen);
     let act = loop {
         act = match act {
             Reply::Delay(delay, next) => {

@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use windrow_testkit::upstream::{Act, Seen};
+use windrow_testkit::upstream::{Reply, Seen};
 
 use crate::{Backend, input};
 
@@ -86,13 +86,13 @@ pub fn hay(seen: &Seen) -> Option<u64> {
 }
 
 /// A wallet that keeps its money in its state and tells of it, and receivers that take everything.
-pub fn receive(seen: &Seen) -> Act {
+pub fn receive(seen: &Seen) -> Reply {
     if seen.path != "/wallet" {
-        return if seen.path == input::ENDPOINT { Act::Echo } else { Act::json(200, "{}") };
+        return if seen.path == input::ENDPOINT { Reply::Echo } else { Reply::json(200, "{}") };
     }
     let body: Value = serde_json::from_slice(&seen.body).unwrap_or_default();
     let cents = |part: &str| body[part]["cents"].as_i64().unwrap_or(0);
     let now = json!({ "cents": cents("state") + cents("args") });
     let event = json!({ "kind": "money.deposited", "payload": body["args"] });
-    Act::json(200, json!({ "reply": now, "state": now, "events": [event] }).to_string())
+    Reply::json(200, json!({ "reply": now, "state": now, "events": [event] }).to_string())
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::Child;
-use windrow_testkit::upstream::{Act, Script, Upstream};
+use windrow_testkit::upstream::{Reply, Script, Upstream};
 
 use super::hold;
 use crate::kit::{Desk, Said, ended, signal};
@@ -34,12 +34,12 @@ fn script() -> Script {
         match (seen.path.as_str(), body["model"].as_str()) {
             ("/wallet", _) => {
                 let events = json!([{ "kind": "money.moved", "payload": 1 }]);
-                Act::json(200, json!({ "reply": 1, "state": 2, "events": events }).to_string())
+                Reply::json(200, json!({ "reply": 1, "state": 2, "events": events }).to_string())
             }
-            ("/hook", _) => Act::error(500, "no"),
-            (_, Some("bad")) => Act::error(500, "no"),
-            (_, Some("gone")) => Act::error(404, "no"),
-            _ => Act::json(200, json!({ "usage": { "input_tokens": 1 } }).to_string()),
+            ("/hook", _) => Reply::error(500, "no"),
+            (_, Some("bad")) => Reply::error(500, "no"),
+            (_, Some("gone")) => Reply::error(404, "no"),
+            _ => Reply::json(200, json!({ "usage": { "input_tokens": 1 } }).to_string()),
         }
     })
 }

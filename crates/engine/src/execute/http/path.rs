@@ -3,8 +3,7 @@
 //! Holds throughout: scheme, host, port and user are the base's, whatever the line says; a base's
 //! path cannot be left. Checked twice: by what the line may say, and by what came of it.
 
-use std::sync::{Mutex, PoisonError};
-
+use parking_lot::Mutex;
 use reqwest::Url;
 
 /// Why a line's url was refused.
@@ -63,7 +62,7 @@ impl Base {
     /// The URL of a line, with a query added if there is one.
     pub(super) fn join(&self, line: &str, query: Option<&str>) -> Result<Url, Refused> {
         // What is in there was whole before it was put there.
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         if let Some(made) = &*last
             && made.line == line
             && made.query.as_deref() == query
