@@ -10,14 +10,13 @@ use windrow_domain::lines::TEXT_BYTES_MAX;
 use windrow_domain::{BatchId, LineSet, Phase};
 use windrow_store::audit_log::{AUDIT_ENTRIES_MAX, NewAuditEntry};
 use windrow_store::batch::{
-    Batch, Batches, METADATA_PAIRS_MAX, NewBatch, REPROCESS_LINES_MAX, Reprocess, Reprocessed,
-    Select, put_back_error,
+    Batch, Batches, NewBatch, Reprocess, Reprocessed, Select, put_back_error,
 };
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::ingest::{Verdict, errors_json};
 use windrow_store::{Inspect, Scope};
 
-use crate::PostgresStore;
+use crate::PostgresBackend;
 use crate::db::{Call, sql};
 use crate::error::is_stale;
 
@@ -25,7 +24,7 @@ use crate::error::is_stale;
 const STALE_RETRIES_MAX: usize = 16;
 
 #[async_trait]
-impl Batches for PostgresStore {
+impl Batches for PostgresBackend {
     async fn create_batch(&self, batch: NewBatch) -> Result<Batch> {
         self.create(batch, None).await
     }
@@ -40,34 +39,28 @@ impl Batches for PostgresStore {
         batch: BatchId,
         reason: Option<String>,
     ) -> Result<Batch> {
-        self.steer("pause batch", scope, batch, Event::Paused, reason).await
+        self.steer(scope, batch, Event::Paused, reason).await
     }
 
     async fn resume_batch(&self, scope: &Scope, batch: BatchId) -> Result<Batch> {
-        self.steer("resume batch", scope, batch, Event::Resumed, None).await
+        self.steer(scope, batch, Event::Resumed, None).await
     }
 
     async fn cancel_batch(&self, scope: &Scope, batch: BatchId) -> Result<Batch> {
-        self.steer("cancel batch", scope, batch, Event::Cancelled, None).await
+        self.steer(scope, batch, Event::Cancelled, None).await
     }
 
     async fn reprocess(&self, scope: &Scope, step: Reprocess) -> Result<Reprocessed> {
-        const VERB: &str = "reprocess batch";
-        if !(1..=REPROCESS_LINES_MAX).contains(&step.lines_max) {
-            let because = format!("lines_max must be 1 to {REPROCESS_LINES_MAX}");
-            return Err(Error::new(Kind::Invalid, VERB, step.batch).because(because));
-        }
         for _ in 0..STALE_RETRIES_MAX {
-            match self.reprocess_once(VERB, scope, &step).await {
+            match self.reprocess_once(scope, &step).await {
                 Err(error) if is_stale(&error) => {}
                 other => return other,
             }
         }
-        Err(Error::new(Kind::Busy, VERB, step.batch).because("the batch keeps moving"))
+        Err(Error::of(Kind::Busy).because("the batch keeps moving"))
     }
 
     async fn delete_batch(&self, scope: &Scope, batch: BatchId) -> Result<()> {
-        const VERB: &str = "delete batch";
         let params = [
             (&self.db.now() as _, Type::TIMESTAMPTZ),
             (&batch.0 as _, Type::UUID),
@@ -78,13 +71,13 @@ impl Batches for PostgresStore {
             Call { sql: sql!("batch/delete_batch"), params: &params },
             Call { sql: sql!("batch/drop_outputs"), params: &outputs },
         ];
-        let answers = self.db.call(VERB, &batch, &calls).await?;
-        let row = answers[0].first().ok_or_else(|| Error::new(Kind::Missing, VERB, batch))?;
+        let answers = self.db.call(&calls).await?;
+        let row = answers[0].first().ok_or_else(|| Error::of(Kind::Missing))?;
         if row.get("deleted") {
             return Ok(());
         }
         let because = format!("it is {} and not closed", row.get::<_, &str>("state"));
-        Err(Error::new(Kind::Conflict, VERB, batch).because(because))
+        Err(Error::of(Kind::Conflict).because(because))
     }
 
     async fn add_audit_entry(
@@ -93,8 +86,6 @@ impl Batches for PostgresStore {
         batch: BatchId,
         entry: NewAuditEntry,
     ) -> Result<()> {
-        const VERB: &str = "add act to batch";
-        entry.check(VERB)?;
         let params = [
             (&self.db.now() as _, Type::TIMESTAMPTZ),
             (&batch.0 as _, Type::UUID),
@@ -105,30 +96,16 @@ impl Batches for PostgresStore {
             (&entry.action as _, Type::TEXT),
             (&i64::from(AUDIT_ENTRIES_MAX) as _, Type::INT8),
         ];
-        let found = self.db.rows(VERB, &batch, sql!("batch/add_act"), &params).await?;
-        if found[0].get("found") { Ok(()) } else { Err(Error::new(Kind::Missing, VERB, batch)) }
+        let found = self.db.rows(sql!("batch/add_act"), &params).await?;
+        if found[0].get("found") { Ok(()) } else { Err(Error::of(Kind::Missing)) }
     }
 }
 
-/// Longest window: a hundred years.
-const WINDOW_SECS_MAX: i64 = 100 * 365 * 86_400;
-
-impl PostgresStore {
+impl PostgresBackend {
     /// Creates a batch; with a verdict, its file is sealed in the same transaction.
     async fn create(&self, batch: NewBatch, verdict: Option<Verdict>) -> Result<Batch> {
-        const VERB: &str = "create batch";
-        batch.check(VERB)?;
-        verdict.iter().try_for_each(|verdict| verdict.check(VERB))?;
-        if batch.metadata.len() > METADATA_PAIRS_MAX {
-            let because = format!("metadata has more than {METADATA_PAIRS_MAX} pairs");
-            return Err(Error::new(Kind::Invalid, VERB, batch.id).because(because));
-        }
         let metadata = serde_json::to_string(&batch.metadata).expect("metadata is text");
-        let window = batch.window_secs.map(|secs| i64::try_from(secs).unwrap_or(i64::MAX));
-        if window.is_some_and(|secs| secs > WINDOW_SECS_MAX) {
-            let because = format!("window_secs is more than {WINDOW_SECS_MAX}");
-            return Err(Error::new(Kind::Invalid, VERB, batch.id).because(because));
-        }
+        let window = batch.window_secs.map(u64::cast_signed);
         let errors = (!batch.errors.is_empty()).then(|| errors_json(batch.errors.clone()));
         let (sealed, seal_errors, seal_endpoint) = match verdict.map(Verdict::columns) {
             Some((state, errors, endpoint)) => (Some(state.as_str()), errors, endpoint),
@@ -153,23 +130,21 @@ impl PostgresStore {
             (&seal_errors as _, Type::TEXT),
             (&seal_endpoint as _, Type::TEXT),
         ];
-        let found = self.db.rows(VERB, &batch.id, sql!("batch/create_call"), &params).await?;
+        let found = self.db.rows(sql!("batch/create_call"), &params).await?;
         self.batch(&Scope::Owner(batch.owner), BatchId(found[0].get("id"))).await
     }
 
     /// Applies an event to a batch: decided here by the domain, done there under the locks.
     pub(crate) async fn steer(
         &self,
-        verb: &'static str,
         scope: &Scope,
         batch: BatchId,
         event: Event,
         reason: Option<String>,
     ) -> Result<Batch> {
         for _ in 0..STALE_RETRIES_MAX {
-            let found = self.batch(scope, batch).await.map_err(|error| renamed(error, verb))?;
-            let to = apply(found.state, event)
-                .map_err(|refused| Error::refusal(verb, batch, refused))?;
+            let found = self.batch(scope, batch).await?;
+            let to = apply(found.state, event).map_err(Error::refusal)?;
             if to == found.state && (reason.is_none() || !to.is_running()) {
                 return Ok(found);
             }
@@ -182,29 +157,23 @@ impl PostgresStore {
                 (&Phase::of(to).as_str() as _, Type::TEXT),
                 (&reason as _, Type::TEXT),
             ];
-            let steered = self.db.rows(verb, &batch, sql!("batch/steer_call"), &params).await?;
+            let steered = self.db.rows(sql!("batch/steer_call"), &params).await?;
             if steered[0].get("steered") {
                 return self.batch(scope, batch).await;
             }
         }
-        Err(Error::new(Kind::Busy, verb, batch).because("the batch keeps moving"))
+        Err(Error::of(Kind::Busy).because("the batch keeps moving"))
     }
 
-    async fn reprocess_once(
-        &self,
-        verb: &'static str,
-        scope: &Scope,
-        step: &Reprocess,
-    ) -> Result<Reprocessed> {
-        let batch = self.batch(scope, step.batch).await.map_err(|error| renamed(error, verb))?;
-        let to = apply(batch.state, Event::Reprocessed)
-            .map_err(|refused| Error::refusal(verb, batch.id, refused))?;
+    async fn reprocess_once(&self, scope: &Scope, step: &Reprocess) -> Result<Reprocessed> {
+        let batch = self.batch(scope, step.batch).await?;
+        let to = apply(batch.state, Event::Reprocessed).map_err(Error::refusal)?;
         if step.generation.is_some_and(|generation| generation != batch.generation) {
             let because = format!("the batch is in generation {}", batch.generation);
-            return Err(Error::new(Kind::Conflict, verb, batch.id).because(because));
+            return Err(Error::of(Kind::Conflict).because(because));
         }
         let generation = step.generation.unwrap_or(batch.generation + 1);
-        let picked = self.find_finished(verb, step, generation).await?;
+        let picked = self.find_finished(step, generation).await?;
         if picked.lines.is_empty() {
             let generation = batch.generation;
             return Ok(Reprocessed { generation, moved: 0, more: false });
@@ -236,17 +205,12 @@ impl PostgresStore {
             (&&words[..] as _, Type::TEXT_ARRAY),
             (&&errors[..] as _, Type::TEXT_ARRAY),
         ];
-        self.db.rows(verb, &batch.id, sql!("batch/reprocess_call"), &params).await?;
+        self.db.rows(sql!("batch/reprocess_call"), &params).await?;
         Ok(Reprocessed { generation, moved: picked.lines.len() as u64, more: picked.more })
     }
 
     /// Up to `lines_max` finished lines of before `generation` that the step selects.
-    async fn find_finished(
-        &self,
-        verb: &'static str,
-        step: &Reprocess,
-        generation: u32,
-    ) -> Result<Picked> {
+    async fn find_finished(&self, step: &Reprocess, generation: u32) -> Result<Picked> {
         let (batch, generation) = (step.batch.0, generation.cast_signed());
         let limit = i64::from(step.lines_max) + 1;
         let mut found = match &step.select {
@@ -262,7 +226,7 @@ impl PostgresStore {
                     (&codes as _, Type::INT2_ARRAY),
                     (&limit as _, Type::INT8),
                 ];
-                self.db.rows(verb, &step.batch, sql, &params).await?
+                self.db.rows(sql, &params).await?
             }
             Select::Lines(lines) => {
                 let signed = |line: u64| i64::try_from(line).unwrap_or(i64::MAX);
@@ -275,7 +239,7 @@ impl PostgresStore {
                     (&his as _, Type::INT8_ARRAY),
                     (&limit as _, Type::INT8),
                 ];
-                self.db.rows(verb, &step.batch, sql!("batch/find_lines"), &params).await?
+                self.db.rows(sql!("batch/find_lines"), &params).await?
             }
         };
         let more = found.len() > step.lines_max as usize;
@@ -294,10 +258,4 @@ struct Picked {
     lines: Vec<i64>,
     lanes: BTreeMap<i16, Vec<u64>>,
     more: bool,
-}
-
-/// The same error under the name of the verb that the caller used.
-fn renamed(mut error: Error, verb: &'static str) -> Error {
-    error.verb = verb;
-    error
 }

@@ -9,30 +9,26 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 use windrow_domain::{BatchId, InstanceId, LeaseId, Target};
-use windrow_store::claim::{
-    Claim, Extended, Line, Request, Tranche, Waiting, check_lease_ms, check_waiting,
-};
+use windrow_store::claim::{Claim, Extended, Line, Request, Tranche, Waiting};
 use windrow_store::error::Result;
 
 use crate::db::{Call, sql};
-use crate::{PostgresStore, rows};
+use crate::{PostgresBackend, rows};
 
 /// After so many claims the hint where live leases begin is thrown away and found anew.
 const HINT_CLAIMS_MAX: i64 = 256;
 
 #[async_trait]
-impl Claim for PostgresStore {
+impl Claim for PostgresBackend {
     async fn waiting(&self, only: Option<BatchId>, limit: u32) -> Result<Vec<Waiting>> {
-        const VERB: &str = "list waiting";
-        check_waiting(VERB, limit)?;
         let (now, limit) = (self.db.now(), i64::from(limit));
         let any = [(&now as _, Type::TIMESTAMPTZ), (&limit as _, Type::INT8)];
         let found = match only {
-            None => self.db.lone(VERB, &"targets", sql!("claim/waiting"), &any).await?,
+            None => self.db.lone(sql!("claim/waiting"), &any).await?,
             Some(batch) => {
                 let [now, limit] = any;
                 let of = [now, limit, (&batch.0 as _, Type::UUID)];
-                self.db.lone(VERB, &batch, sql!("claim/waiting_of_batch"), &of).await?
+                self.db.lone(sql!("claim/waiting_of_batch"), &of).await?
             }
         };
         let mut waiting = found.iter().map(read_waiting).collect::<Result<Vec<_>>>()?;
@@ -47,8 +43,6 @@ impl Claim for PostgresStore {
         known: Vec<LeaseId>,
         lease_ms: u64,
     ) -> Result<Extended> {
-        const VERB: &str = "extend leases";
-        check_lease_ms(VERB, lease_ms)?;
         let ids: Vec<Uuid> = known.iter().map(|lease| lease.0).collect();
         let extend = [
             (&self.db.now() as _, Type::TIMESTAMPTZ),
@@ -63,8 +57,8 @@ impl Claim for PostgresStore {
             (&false as _, Type::BOOL),
         ];
         // Two transactions: the first holds only leases, sorted; so does the second, of others.
-        let extended = self.db.rows(VERB, &instance, sql!("claim/extend_leases"), &extend).await?;
-        let released = self.db.rows(VERB, &instance, sql!("claim/release_call"), &release).await?;
+        let extended = self.db.rows(sql!("claim/extend_leases"), &extend).await?;
+        let released = self.db.rows(sql!("claim/release_call"), &release).await?;
         let extended: Vec<_> = extended.iter().map(|row| LeaseId(row.get("id"))).collect();
         let released: Vec<Uuid> = released[0].get("released");
         Ok(Extended {
@@ -76,21 +70,20 @@ impl Claim for PostgresStore {
 
     async fn release_leases(&self, instance: InstanceId, leases: Vec<LeaseId>) -> Result<u64> {
         let ids: Vec<Uuid> = leases.iter().map(|lease| lease.0).collect();
-        self.release("release leases", instance, &ids, true).await
+        self.release(instance, &ids, true).await
     }
 
     async fn set_limit(&self, target: &Target, in_flight_max: Option<u32>) -> Result<()> {
         let limit = in_flight_max.map(|max| i32::try_from(max).unwrap_or(i32::MAX));
         let params = [(&target.as_str() as _, Type::TEXT), (&limit as _, Type::INT4)];
-        self.db.rows("set limit", target, sql!("claim/limit_call"), &params).await.map(drop)
+        self.db.rows(sql!("claim/limit_call"), &params).await.map(drop)
     }
 }
 
-impl PostgresStore {
+impl PostgresBackend {
     /// Gives back the named leases of an instance, or all but the named ones.
     pub(crate) async fn release(
         &self,
-        verb: &'static str,
         instance: InstanceId,
         leases: &[Uuid],
         named: bool,
@@ -101,7 +94,7 @@ impl PostgresStore {
             (&leases as _, Type::UUID_ARRAY),
             (&named as _, Type::BOOL),
         ];
-        let found = self.db.rows(verb, &instance, sql!("claim/release_call"), &params).await?;
+        let found = self.db.rows(sql!("claim/release_call"), &params).await?;
         Ok(rows::count(&found[0], "lines"))
     }
 
@@ -134,16 +127,14 @@ pub(crate) struct Prepared<'a> {
     pub(crate) lease_ms: i64,
 }
 
-/// Checks a claim against its bounds.
-pub(crate) fn prepare(request: &Request) -> Result<Prepared<'_>> {
-    request.check()?;
-    Ok(Prepared {
+pub(crate) fn prepare(request: &Request) -> Prepared<'_> {
+    Prepared {
         lease: request.lease.0,
         targets: request.targets.iter().map(Target::as_str).collect(),
         only: request.only.map(|batch| batch.0),
         lines_max: request.lines_max.cast_signed(),
         lease_ms: request.lease_ms.cast_signed(),
-    })
+    }
 }
 
 /// The two reads that follow a claim in its transaction. The lease comes last: what a record in

@@ -4,7 +4,6 @@
 //! that is stopped in between holds no lock for longer than the idle timeout.
 
 use std::borrow::Cow;
-use std::fmt::Display;
 use std::ops::Deref;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -66,7 +65,7 @@ pub(crate) struct Call<'a> {
     pub(crate) params: &'a [Param<'a>],
 }
 
-/// How it went what came after a transaction.
+/// Whether the statements that were sent behind the transaction's end succeeded.
 type Afterwards = Result<(), tokio_postgres::Error>;
 
 /// The pool and what bounds a call.
@@ -142,27 +141,19 @@ impl Db {
     }
 
     #[expect(clippy::disallowed_methods, reason = "a gauge measures; nothing is decided by it")]
-    pub(crate) async fn client(
-        &self,
-        verb: &'static str,
-        subject: &(dyn Display + Sync),
-    ) -> Result<Object> {
+    pub(crate) async fn client(&self) -> Result<Object> {
         let began = Instant::now();
         let client = self.pool.get().await;
         let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.waits.count.fetch_add(1, Ordering::Relaxed);
         self.waits.micros.fetch_add(micros, Ordering::Relaxed);
-        client.map_err(|cause| from_pool(verb, subject, cause))
+        client.map_err(from_pool)
     }
 
     /// A connection outside the pool, for one who listens as long as it lives.
-    pub(crate) async fn connection(
-        &self,
-        verb: &'static str,
-        subject: &(dyn Display + Sync),
-    ) -> Result<(Client, Connection<Socket, NoTlsStream>)> {
+    pub(crate) async fn connection(&self) -> Result<(Client, Connection<Socket, NoTlsStream>)> {
         let connected = self.config.connect(NoTls).await;
-        connected.map_err(|cause| from_driver(verb, subject, cause))
+        connected.map_err(from_driver)
     }
 
     /// How busy the pool is.
@@ -180,119 +171,74 @@ impl Db {
     }
 
     /// Runs one statement in its own transaction.
-    pub(crate) async fn rows(
-        &self,
-        verb: &'static str,
-        subject: &(dyn Display + Sync),
-        sql: Sql,
-        params: &[Param<'_>],
-    ) -> Result<Vec<Row>> {
-        let mut answers = self.call(verb, subject, &[Call { sql, params }]).await?;
+    pub(crate) async fn rows(&self, sql: Sql, params: &[Param<'_>]) -> Result<Vec<Row>> {
+        let mut answers = self.call(&[Call { sql, params }]).await?;
         Ok(answers.pop().unwrap_or_default())
     }
 
     /// Runs one statement that is its own transaction: nothing is sent before or after it, so it
     /// costs the server one statement. For short ones that lock at most one row, because
     /// behind a pooler the server's timeouts are not set; the wait here is bounded all the same.
-    pub(crate) async fn lone(
-        &self,
-        verb: &'static str,
-        subject: &(dyn Display + Sync),
-        sql: Sql,
-        params: &[Param<'_>],
-    ) -> Result<Vec<Row>> {
+    pub(crate) async fn lone(&self, sql: Sql, params: &[Param<'_>]) -> Result<Vec<Row>> {
         let alone = [Call { sql, params }];
-        let mut answers = self.call_within(None, verb, subject, &alone, &[]).await?;
+        let mut answers = self.call_within(None, &alone, &[]).await?;
         Ok(answers.pop().unwrap_or_default())
     }
 
     /// Whether a sweep has something to do, asked in one statement that locks nothing: most sweeps
     /// find nothing, and the others pay one look more.
-    pub(crate) async fn found(
-        &self,
-        verb: &'static str,
-        subject: &(dyn Display + Sync),
-        sql: Sql,
-        params: &[Param<'_>],
-    ) -> Result<bool> {
-        let answer = self.lone(verb, subject, sql, params).await?;
+    pub(crate) async fn found(&self, sql: Sql, params: &[Param<'_>]) -> Result<bool> {
+        let answer = self.lone(sql, params).await?;
         Ok(answer.first().is_some_and(|row| row.get("found")))
     }
 
     /// Runs statements in one transaction, sent in one write.
-    pub(crate) async fn call(
-        &self,
-        verb: &'static str,
-        subject: &(dyn Display + Sync),
-        calls: &[Call<'_>],
-    ) -> Result<Vec<Vec<Row>>> {
-        self.call_within(Some(&self.begin), verb, subject, calls, &[]).await
+    pub(crate) async fn call(&self, calls: &[Call<'_>]) -> Result<Vec<Vec<Row>>> {
+        self.call_within(Some(&self.begin), calls, &[]).await
     }
 
     /// Runs statements in one transaction whose locks end before its write to disk does: the commit
     /// does not wait for the disk, a second one right behind it does, and only then is there an
     /// answer. Many such calls share one write to disk, also when they waited for the same row.
-    pub(crate) async fn call_early(
-        &self,
-        verb: &'static str,
-        subject: &(dyn Display + Sync),
-        calls: &[Call<'_>],
-    ) -> Result<Vec<Vec<Row>>> {
+    pub(crate) async fn call_early(&self, calls: &[Call<'_>]) -> Result<Vec<Vec<Row>>> {
         // A pooler may take the first commit for the end, and give the connection to another caller.
         if self.options.transaction_pooler {
-            return self.call(verb, subject, calls).await;
+            return self.call(calls).await;
         }
-        self.call_within(Some(&self.begin_early), verb, subject, calls, &[FLUSH]).await
+        self.call_within(Some(&self.begin_early), calls, &[FLUSH]).await
     }
 
     /// The same for one statement that is its own transaction, and says itself that its commit does not
     /// wait for the disk. Not behind a pooler.
-    pub(crate) async fn lone_early(
-        &self,
-        verb: &'static str,
-        subject: &(dyn Display + Sync),
-        sql: Sql,
-        params: &[Param<'_>],
-    ) -> Result<Vec<Row>> {
+    pub(crate) async fn lone_early(&self, sql: Sql, params: &[Param<'_>]) -> Result<Vec<Row>> {
         let alone = [Call { sql, params }];
-        let mut answers = self.call_within(None, verb, subject, &alone, &[FLUSH]).await?;
+        let mut answers = self.call_within(None, &alone, &[FLUSH]).await?;
         Ok(answers.pop().unwrap_or_default())
     }
 
     /// Runs reads that see the same moment.
-    pub(crate) async fn snapshot(
-        &self,
-        verb: &'static str,
-        subject: &(dyn Display + Sync),
-        calls: &[Call<'_>],
-    ) -> Result<Vec<Vec<Row>>> {
+    pub(crate) async fn snapshot(&self, calls: &[Call<'_>]) -> Result<Vec<Vec<Row>>> {
         // An audit reads everything; the wait here is its bound.
         let begin =
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0";
-        self.call_within(Some(begin), verb, subject, calls, &[]).await
+        self.call_within(Some(begin), calls, &[]).await
     }
 
     /// Without a beginning, the statement is its own transaction.
     async fn call_within(
         &self,
         begin: Option<&str>,
-        verb: &'static str,
-        subject: &(dyn Display + Sync),
         calls: &[Call<'_>],
         after: &[Call<'_>],
     ) -> Result<Vec<Vec<Row>>> {
-        let client = Inside::of(self.client(verb, subject).await?);
+        let client = Inside::of(self.client().await?);
         let answers = self
-            .in_time(
-                verb,
-                subject,
-                self.pipeline(&client, begin.map(|begin| (begin, COMMIT)), calls, after),
-            )
+            .in_time(self.pipeline(&client, begin.map(|begin| (begin, COMMIT)), calls, after))
             .await?;
         // Answered, well or badly: its transaction has ended.
         client.leave();
-        let (answers, afterwards) = answers.map_err(|cause| from_driver(verb, subject, cause))?;
-        afterwards.map_err(|cause| unknown(verb, subject, cause))?;
+        let (answers, afterwards) = answers.map_err(from_driver)?;
+        afterwards.map_err(unknown)?;
         Ok(answers)
     }
 
@@ -312,35 +258,24 @@ impl Db {
     }
 
     /// Ends such a transaction with these statements, under the usual bounds.
-    pub(crate) async fn end(
-        &self,
-        verb: &'static str,
-        subject: &(dyn Display + Sync),
-        client: Inside,
-        calls: &[Call<'_>],
-    ) -> Result<Vec<Vec<Row>>> {
+    pub(crate) async fn end(&self, client: Inside, calls: &[Call<'_>]) -> Result<Vec<Vec<Row>>> {
         let answers = self.pipeline(&client, Some((&self.bounds, &self.end)), calls, &[]);
-        match self.in_time(verb, subject, answers).await? {
+        match self.in_time(answers).await? {
             Ok((answers, _)) => {
                 client.leave();
                 Ok(answers)
             }
             Err(cause) => {
-                self.undo(verb, subject, client).await;
-                Err(from_driver(verb, subject, cause))
+                self.undo(client).await;
+                Err(from_driver(cause))
             }
         }
     }
 
     /// Undoes such a transaction, if it has not ended, and gives its connection back. One that does not
     /// answer is closed.
-    pub(crate) async fn undo(
-        &self,
-        verb: &'static str,
-        subject: &(dyn Display + Sync),
-        client: Inside,
-    ) {
-        let undone = self.in_time(verb, subject, client.batch_execute(&self.undo)).await;
+    pub(crate) async fn undo(&self, client: Inside) {
+        let undone = self.in_time(client.batch_execute(&self.undo)).await;
         if matches!(undone, Ok(Ok(()))) {
             client.leave();
         }
@@ -348,17 +283,12 @@ impl Db {
 
     /// Waits no longer than the server itself may take: a network that swallows everything must not
     /// hold the caller for ever. The connection of a call that is late is not used again.
-    pub(crate) async fn in_time<T>(
-        &self,
-        verb: &'static str,
-        subject: &(dyn Display + Sync),
-        work: impl Future<Output = T>,
-    ) -> Result<T> {
+    pub(crate) async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         let Options { acquire_ms_max, lock_ms_max, statement_ms_max, idle_ms_max, .. } =
             &self.options;
         let longest = acquire_ms_max + lock_ms_max + statement_ms_max + idle_ms_max;
         let done = tokio::time::timeout(Duration::from_millis(longest), work).await;
-        done.map_err(|late| Error::new(Kind::Unavailable, verb, subject).because(late))
+        done.map_err(|late| Error::of(Kind::Unavailable).because(late))
     }
 
     /// Sends everything in one write. What comes `after` runs once the transaction has ended, and says by
@@ -406,12 +336,8 @@ impl Db {
 }
 
 /// It is committed, and nobody knows whether it is on disk: no error by which nothing happened.
-fn unknown(
-    verb: &'static str,
-    subject: &(dyn Display + Sync),
-    cause: tokio_postgres::Error,
-) -> Error {
-    Error::new(Kind::Unavailable, verb, subject).because(cause)
+fn unknown(cause: tokio_postgres::Error) -> Error {
+    Error::of(Kind::Unavailable).because(cause)
 }
 
 /// Waits for the disk, behind a commit that did not.

@@ -1,7 +1,5 @@
 //! Driver errors become kinds here and nowhere else, by SQLSTATE.
 
-use std::fmt::Display;
-
 use deadpool_postgres::PoolError;
 use tokio_postgres::error::SqlState;
 use windrow_domain::event::VersionConflict;
@@ -48,17 +46,13 @@ pub(crate) fn kind_of(code: &str) -> Kind {
 }
 
 /// An error of the driver; without a SQLSTATE the connection itself failed.
-pub(crate) fn from_driver(
-    verb: &'static str,
-    subject: &(impl Display + ?Sized),
-    cause: tokio_postgres::Error,
-) -> Error {
+pub(crate) fn from_driver(cause: tokio_postgres::Error) -> Error {
     let kind = match cause.code() {
         Some(code) => kind_of(code.code()),
         None if cause.is_closed() || is_io(&cause) => Kind::Unavailable,
         None => Kind::Corrupt,
     };
-    Error::new(kind, verb, subject).because(cause)
+    Error::of(kind).because(cause)
 }
 
 fn is_io(cause: &tokio_postgres::Error) -> bool {
@@ -75,17 +69,13 @@ fn is_io(cause: &tokio_postgres::Error) -> bool {
 }
 
 /// An error of the pool: nobody gave a connection back in time, or none could be made.
-pub(crate) fn from_pool(
-    verb: &'static str,
-    subject: &(impl Display + ?Sized),
-    cause: PoolError,
-) -> Error {
+pub(crate) fn from_pool(cause: PoolError) -> Error {
     match cause {
-        PoolError::Backend(cause) => from_driver(verb, subject, cause),
+        PoolError::Backend(cause) => from_driver(cause),
         PoolError::Timeout(deadpool_postgres::TimeoutType::Wait) => {
-            Error::new(Kind::Busy, verb, subject).because("every connection of the pool is in use")
+            Error::of(Kind::Busy).because("every connection of the pool is in use")
         }
-        other => Error::new(Kind::Unavailable, verb, subject).because(other),
+        other => Error::of(Kind::Unavailable).because(other),
     }
 }
 
@@ -100,7 +90,7 @@ pub(crate) fn with_versions(error: Error) -> Error {
     match serde_json::from_str(raised.detail().unwrap_or_default()) {
         Ok((stream, expected, actual)) => {
             let conflict = VersionConflict { stream, expected, actual };
-            Error::new(Kind::Conflict, error.verb, &error.subject).because(conflict)
+            Error::of(Kind::Conflict).because(conflict)
         }
         Err(_) => error,
     }

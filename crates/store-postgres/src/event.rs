@@ -10,30 +10,27 @@ use tokio_postgres::types::Type;
 use windrow_domain::{Expected, Owner, Stream};
 use windrow_store::Scope;
 use windrow_store::error::{Error, Kind, Result};
-use windrow_store::event::{Append, Appended, Event, Events, Pruned, Snapshot, check_appends};
+use windrow_store::event::{Append, Appended, Event, Events, Pruned, Snapshot};
 use windrow_store::inspect::{Binding, Cursor, Page};
 
 use crate::db::{Param, sql};
 use crate::error::with_versions;
-use crate::inspect::page_limit;
 use crate::message::{json, read_headers};
-use crate::{PostgresStore, rows};
+use crate::{PostgresBackend, rows};
 
 /// Rows of the feed that a read for one owner looks at: it leads on also where few are the owner's.
 const WINDOW_ROWS: i64 = 10_000;
 
 #[async_trait]
-impl Events for PostgresStore {
+impl Events for PostgresBackend {
     async fn append(&self, appends: Vec<Append>) -> Result<Vec<Appended>> {
-        const VERB: &str = "append";
-        check_appends(VERB, &appends)?;
         if appends.is_empty() {
             return Ok(Vec::new());
         }
         let arrays = Appends::of(&appends);
         let now = self.db.now();
         let params = arrays.params(&now);
-        let found = self.db.rows(VERB, &"events", sql!("event/append"), &params).await;
+        let found = self.db.rows(sql!("event/append"), &params).await;
         let found = found.map_err(with_versions)?;
         Ok(arrays.appended(&found))
     }
@@ -45,8 +42,7 @@ impl Events for PostgresStore {
         from: u64,
         limit: u32,
     ) -> Result<Vec<Event>> {
-        const VERB: &str = "read stream";
-        let limit = page_limit(VERB, limit)?;
+        let limit = i64::from(limit);
         let from = i64::try_from(from).unwrap_or(i64::MAX);
         let params = [
             (&owner.as_str() as _, Type::TEXT),
@@ -54,13 +50,13 @@ impl Events for PostgresStore {
             (&from as _, Type::INT8),
             (&limit as _, Type::INT8),
         ];
-        let found = self.db.lone(VERB, stream, sql!("event/read_stream"), &params).await?;
+        let found = self.db.lone(sql!("event/read_stream"), &params).await?;
         let (owned, from) = (&params[..2], from.max(1).cast_unsigned());
         match found.first().map(|row| rows::count(row, "version")) {
             Some(version) if version <= from => {}
             _ => {
-                let kept = self.db.lone(VERB, stream, sql!("event/kept_from"), owned).await?;
-                check_kept(VERB, stream, from, kept.first())?;
+                let kept = self.db.lone(sql!("event/kept_from"), owned).await?;
+                check_kept(stream, from, kept.first())?;
             }
         }
         found.iter().map(event).collect()
@@ -69,7 +65,7 @@ impl Events for PostgresStore {
     async fn stream_version(&self, owner: &Owner, stream: &Stream) -> Result<u64> {
         let params = [(&owner.as_str() as _, Type::TEXT), (&stream.as_str() as _, Type::TEXT)];
         let sql = sql!("event/stream_version");
-        let found = self.db.lone("read version", stream, sql, &params).await?;
+        let found = self.db.lone(sql, &params).await?;
         Ok(found.first().map_or(0, |row| rows::count(row, "version")))
     }
 
@@ -79,8 +75,7 @@ impl Events for PostgresStore {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Page<Event>> {
-        const VERB: &str = "read all events";
-        let limit = page_limit(VERB, limit)?;
+        let limit = i64::from(limit);
         let binding = Binding::new("events", scope, &());
         let key: Option<FeedKey> = Cursor::open(&binding, after)?;
         let (xid, seq) = key.unwrap_or_else(|| ("0".to_owned(), 0));
@@ -92,7 +87,7 @@ impl Events for PostgresStore {
             (&window as _, Type::INT8),
             (&limit as _, Type::INT8),
         ];
-        let found = self.db.lone(VERB, &"events", sql!("event/read_all"), &params).await?;
+        let found = self.db.lone(sql!("event/read_all"), &params).await?;
         let given = || found.iter().filter(|row| row.get::<_, Option<&str>>("feed_xid").is_some());
         let is_full = given().count() as u64 == limit.cast_unsigned();
         let key: FeedKey = match found.last() {
@@ -105,7 +100,6 @@ impl Events for PostgresStore {
     }
 
     async fn put_snapshot(&self, snapshot: Snapshot) -> Result<()> {
-        const VERB: &str = "put snapshot";
         let version = i64::try_from(snapshot.version).unwrap_or(i64::MAX);
         let params = [
             (&snapshot.owner.as_str() as _, Type::TEXT),
@@ -114,17 +108,17 @@ impl Events for PostgresStore {
             (&snapshot.state.as_ref() as _, Type::BYTEA),
         ];
         let sql = sql!("event/put_snapshot");
-        let found = self.db.rows(VERB, &snapshot.stream, sql, &params).await?;
+        let found = self.db.rows(sql, &params).await?;
         if found[0].get("found") {
             return Ok(());
         }
         let because = format!("the stream has no version {}", snapshot.version);
-        Err(Error::new(Kind::Invalid, VERB, &snapshot.stream).because(because))
+        Err(Error::invalid("version", because))
     }
 
     async fn snapshot(&self, owner: &Owner, stream: &Stream) -> Result<Option<Snapshot>> {
         let params = [(&owner.as_str() as _, Type::TEXT), (&stream.as_str() as _, Type::TEXT)];
-        let found = self.db.lone("read snapshot", stream, sql!("event/snapshot"), &params).await?;
+        let found = self.db.lone(sql!("event/snapshot"), &params).await?;
         Ok(found.first().map(|row| Snapshot {
             owner: owner.clone(),
             stream: stream.clone(),
@@ -135,12 +129,12 @@ impl Events for PostgresStore {
 }
 
 /// `Missing` when a version was pruned.
-fn check_kept(verb: &'static str, stream: &Stream, from: u64, kept: Option<&Row>) -> Result<()> {
+fn check_kept(stream: &Stream, from: u64, kept: Option<&Row>) -> Result<()> {
     let kept = kept.map(|row| (rows::count(row, "first"), rows::count(row, "version")));
     match kept {
         Some((first, snapshot)) if first > from => {
             let pruned = Pruned { stream: stream.as_str().to_owned(), first, snapshot };
-            Err(Error::new(Kind::Missing, verb, stream).because(pruned))
+            Err(Error::of(Kind::Missing).because(pruned))
         }
         _ => Ok(()),
     }

@@ -14,7 +14,7 @@ use windrow_store::ingest::{Chunk, File, FileState, Ingest, NewFile, Span, Verdi
 
 use crate::db::{Call, Inside, Param, sql};
 use crate::error::from_driver;
-use crate::{PostgresStore, rows};
+use crate::{PostgresBackend, rows};
 
 /// The lane of bytes that are no request.
 pub(crate) const NO_LANE: i16 = -1;
@@ -22,9 +22,8 @@ pub(crate) const NO_LANE: i16 = -1;
 const COPY_BYTES: usize = 256 << 10;
 
 #[async_trait]
-impl Ingest for PostgresStore {
+impl Ingest for PostgresBackend {
     async fn open_file(&self, file: NewFile) -> Result<()> {
-        const VERB: &str = "open file";
         let params = [
             (&self.db.now() as _, Type::TIMESTAMPTZ),
             (&file.id.0 as _, Type::UUID),
@@ -33,24 +32,21 @@ impl Ingest for PostgresStore {
             (&file.purpose as _, Type::TEXT),
             (&file.expires_at as _, Type::TIMESTAMPTZ),
         ];
-        let found = self.db.rows(VERB, &file.id, sql!("ingest/open_file"), &params).await?;
+        let found = self.db.rows(sql!("ingest/open_file"), &params).await?;
         // Two openings at the same moment: the one that made nothing may not see the other's row.
         let Some(row) = found.first() else {
-            return Err(Error::new(Kind::Busy, VERB, file.id));
+            return Err(Error::of(Kind::Busy));
         };
         let owner: &str = row.get("owner");
         if owner != file.owner.as_str() || rows::read::<FileState>(row, "state")? != FileState::Open
         {
-            return Err(Error::new(Kind::Conflict, VERB, file.id).because("the id is in use"));
+            return Err(Error::of(Kind::Conflict).because("the id is in use"));
         }
         Ok(())
     }
 
     async fn add_lines(&self, file: FileId, chunk: Chunk) -> Result<()> {
-        const VERB: &str = "add lines";
-        let spans = chunk
-            .check()
-            .map_err(|because| Error::new(Kind::Invalid, VERB, file).because(because))?;
+        let spans = chunk.check().map_err(|because| Error::of(Kind::Invalid).because(because))?;
         match self.copy_chunk(file, &chunk, &spans).await {
             Err(error) if error.kind == Kind::Conflict => {
                 self.repeated_chunk(file, chunk.no, error).await
@@ -60,15 +56,12 @@ impl Ingest for PostgresStore {
     }
 
     async fn expire_file(&self, file: FileId, expires_at: Timestamp) -> Result<()> {
-        const VERB: &str = "expire file";
         let params = [(&file.0 as _, Type::UUID), (&expires_at as _, Type::TIMESTAMPTZ)];
-        let found = self.db.rows(VERB, &file, sql!("ingest/expire_file"), &params).await?;
-        found.first().map(|_| ()).ok_or_else(|| Error::new(Kind::Missing, VERB, file))
+        let found = self.db.rows(sql!("ingest/expire_file"), &params).await?;
+        found.first().map(|_| ()).ok_or_else(|| Error::of(Kind::Missing))
     }
 
     async fn seal_file(&self, file: FileId, verdict: Verdict) -> Result<File> {
-        const VERB: &str = "seal file";
-        verdict.check(VERB)?;
         let (state, errors, endpoint) = verdict.columns();
         let params = [
             (&self.db.now() as _, Type::TIMESTAMPTZ),
@@ -77,23 +70,21 @@ impl Ingest for PostgresStore {
             (&errors as _, Type::TEXT),
             (&endpoint as _, Type::TEXT),
         ];
-        let found = self.db.rows(VERB, &file, sql!("ingest/seal_call"), &params).await?;
-        let row = found.first().ok_or_else(|| Error::new(Kind::Missing, VERB, file))?;
+        let found = self.db.rows(sql!("ingest/seal_call"), &params).await?;
+        let row = found.first().ok_or_else(|| Error::of(Kind::Missing))?;
         rows::file(row)
     }
 
     async fn drop_file(&self, scope: &Scope, file: FileId) -> Result<()> {
-        const VERB: &str = "drop file";
         let params = [(&scope.owner() as _, Type::TEXT), (&file.0 as _, Type::UUID)];
-        let found = self.db.rows(VERB, &file, sql!("ingest/drop_call"), &params).await?;
-        if found[0].get("dropped") { Ok(()) } else { Err(Error::new(Kind::Missing, VERB, file)) }
+        let found = self.db.rows(sql!("ingest/drop_call"), &params).await?;
+        if found[0].get("dropped") { Ok(()) } else { Err(Error::of(Kind::Missing)) }
     }
 }
 
-impl PostgresStore {
+impl PostgresBackend {
     /// Copies a chunk and accounts for it, in one transaction.
     async fn copy_chunk(&self, file: FileId, chunk: &Chunk, spans: &[Span]) -> Result<()> {
-        const VERB: &str = "add lines";
         let account = Account::of(chunk, spans);
         let number = i32::try_from(chunk.no).unwrap_or(i32::MAX);
         let bytes = chunk.bytes().cast_signed();
@@ -117,10 +108,9 @@ impl PostgresStore {
                 Call { sql: sql!("ingest/insert_lines"), params: &insert },
                 Call { sql: sql!("ingest/finish_call"), params: &params },
             ];
-            return self.db.call(VERB, &file, &calls).await.map(drop);
+            return self.db.call(&calls).await.map(drop);
         }
-        let client = Inside::of(self.db.client(VERB, &file).await?);
-        let driver = |cause| from_driver(VERB, &file, cause);
+        let client = Inside::of(self.db.client().await?);
         let work = async {
             self.copy_lines(&client, file, chunk).await?;
             let finish = sql!("ingest/finish_call").text();
@@ -129,7 +119,7 @@ impl PostgresStore {
             finished?;
             committed
         };
-        self.db.in_time(VERB, &file, work).await?.map_err(driver)?;
+        self.db.in_time(work).await?.map_err(from_driver)?;
         client.leave();
         Ok(())
     }
@@ -156,11 +146,11 @@ impl PostgresStore {
     async fn repeated_chunk(&self, file: FileId, no: u32, error: Error) -> Result<()> {
         let number = i32::try_from(no).unwrap_or(i32::MAX);
         let params = [(&file.0 as _, Type::UUID), (&number as _, Type::INT4)];
-        let found = self.db.rows("add lines", &file, sql!("ingest/find_chunk"), &params).await?;
+        let found = self.db.rows(sql!("ingest/find_chunk"), &params).await?;
         match found.first() {
             Some(row) if row.get("written") => Ok(()),
             Some(_) => Err(error),
-            None => Err(Error::new(Kind::Missing, "add lines", file)),
+            None => Err(Error::of(Kind::Missing)),
         }
     }
 }

@@ -7,17 +7,15 @@ use windrow_domain::KeyId;
 use windrow_store::Scope;
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::inspect::{Binding, Cursor, Page};
-use windrow_store::key::{Key, Keys, KeysQuery, NewKey, check_touched};
+use windrow_store::key::{Key, Keys, KeysQuery, NewKey};
 
 use crate::db::sql;
-use crate::inspect::{TimeKey, page, page_limit};
-use crate::{PostgresStore, rows};
+use crate::inspect::{TimeKey, page};
+use crate::{PostgresBackend, rows};
 
 #[async_trait]
-impl Keys for PostgresStore {
+impl Keys for PostgresBackend {
     async fn add_key(&self, key: NewKey) -> Result<Key> {
-        const VERB: &str = "add key";
-        key.check(VERB)?;
         let params = [
             (&self.db.now() as _, Type::TIMESTAMPTZ),
             (&key.id.0 as _, Type::UUID),
@@ -28,50 +26,44 @@ impl Keys for PostgresStore {
             (&key.hint as _, Type::TEXT),
             (&key.expires_at as _, Type::TIMESTAMPTZ),
         ];
-        let found = self.db.rows(VERB, &key.id, sql!("key/add_key"), &params).await?;
+        let found = self.db.rows(sql!("key/add_key"), &params).await?;
         match found.as_slice() {
             // Two who add it at the same moment: the one that made nothing may not see the other's.
-            [] => Err(Error::new(Kind::Busy, VERB, key.id)),
+            [] => Err(Error::of(Kind::Busy)),
             [row] if row.get::<_, &[u8]>("hash") == key.hash && key.is(&rows::key(row)?) => {
                 rows::key(row)
             }
-            _ => Err(Error::new(Kind::Conflict, VERB, key.id)
-                .because("its id or its secret is in use already")),
+            _ => Err(Error::of(Kind::Conflict).because("its id or its secret is in use already")),
         }
     }
 
     async fn find_key(&self, hash: &[u8; 32]) -> Result<Key> {
-        const VERB: &str = "find key";
         let params = [(&self.db.now() as _, Type::TIMESTAMPTZ), (&&hash[..] as _, Type::BYTEA)];
-        let found = self.db.lone(VERB, &"by hash", sql!("key/find_key"), &params).await?;
-        found.first().ok_or_else(|| Error::new(Kind::Missing, VERB, "by hash")).and_then(rows::key)
+        let found = self.db.lone(sql!("key/find_key"), &params).await?;
+        found.first().ok_or_else(|| Error::of(Kind::Missing)).and_then(rows::key)
     }
 
     async fn touch_keys(&self, keys: &[KeyId]) -> Result<()> {
-        const VERB: &str = "touch keys";
-        check_touched(VERB, keys)?;
         if keys.is_empty() {
             return Ok(());
         }
         let ids: Vec<Uuid> = keys.iter().map(|key| key.0).collect();
         let params = [(&self.db.now() as _, Type::TIMESTAMPTZ), (&ids as _, Type::UUID_ARRAY)];
-        self.db.rows(VERB, &"keys", sql!("key/touch_keys"), &params).await.map(drop)
+        self.db.rows(sql!("key/touch_keys"), &params).await.map(drop)
     }
 
     async fn revoke_key(&self, scope: &Scope, key: KeyId) -> Result<Key> {
-        const VERB: &str = "revoke key";
         let params = [
             (&self.db.now() as _, Type::TIMESTAMPTZ),
             (&key.0 as _, Type::UUID),
             (&scope.owner() as _, Type::TEXT),
         ];
-        let found = self.db.rows(VERB, &key, sql!("key/revoke_key"), &params).await?;
-        found.first().ok_or_else(|| Error::new(Kind::Missing, VERB, key)).and_then(rows::key)
+        let found = self.db.rows(sql!("key/revoke_key"), &params).await?;
+        found.first().ok_or_else(|| Error::of(Kind::Missing)).and_then(rows::key)
     }
 
     async fn keys(&self, scope: &Scope, query: KeysQuery) -> Result<Page<Key>> {
-        const VERB: &str = "list keys";
-        let limit = page_limit(VERB, query.limit)?;
+        let limit = i64::from(query.limit);
         let binding = Binding::new("keys", scope, &());
         let after: Option<TimeKey> = Cursor::open(&binding, query.after.as_deref())?;
         let params = [
@@ -80,7 +72,7 @@ impl Keys for PostgresStore {
             (&after.map(|key| key.1) as _, Type::UUID),
             (&(limit + 1) as _, Type::INT8),
         ];
-        let found = self.db.rows(VERB, &"keys", sql!("key/keys"), &params).await?;
+        let found = self.db.rows(sql!("key/keys"), &params).await?;
         let keys = found.iter().map(rows::key).collect::<Result<Vec<_>>>()?;
         Ok(page(keys, limit, &binding, |key| (key.created_at, key.id.0)))
     }

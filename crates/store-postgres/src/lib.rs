@@ -80,12 +80,10 @@ impl Options {
 /// The store on PostgreSQL. Cheap to clone; clones share the pool.
 #[derive(Clone)]
 pub struct PostgresStore {
-    db: Db,
-    /// Leases before this token were gone when the last claim looked: a hint, never a truth.
-    leases_from: Arc<AtomicI64>,
-    claims: Arc<AtomicI64>,
-    known: Arc<message::Known>,
+    backend: PostgresBackend,
 }
+
+windrow_store::checked_store!(PostgresStore);
 
 impl PostgresStore {
     /// Opens a pool. No connection is made yet: the first call says whether the database can be
@@ -93,18 +91,30 @@ impl PostgresStore {
     pub async fn connect(options: Options) -> Result<Self> {
         let db = Db::open(options)?;
         let (leases_from, claims) = (Arc::default(), Arc::default());
-        Ok(Self { db, leases_from, claims, known: Arc::default() })
+        let backend = PostgresBackend { db, leases_from, claims, known: Arc::default() };
+        Ok(Self { backend })
     }
 
     /// Brings the schema up to date; safe to run on several processes at once. Where it is, nothing is
     /// written, and the role needs no right to. Otherwise it needs a direct connection, not a
     /// transaction pooler, and a role without the rights gets an error whose cause is [`NoRight`].
     pub async fn migrate(&self) -> Result<()> {
-        migrate::run(&self.db).await
+        migrate::run(&self.backend.db).await
     }
 }
 
-impl Store for PostgresStore {
+/// What does the work behind the seam: arguments are checked before it sees them, and its errors are
+/// named after it gave them.
+#[derive(Clone)]
+struct PostgresBackend {
+    db: Db,
+    /// Leases before this token were gone when the last claim looked: a hint, never a truth.
+    leases_from: Arc<AtomicI64>,
+    claims: Arc<AtomicI64>,
+    known: Arc<message::Known>,
+}
+
+impl Store for PostgresBackend {
     fn capabilities(&self) -> Capabilities {
         Capabilities { name: "postgres", writers: true, durable: true }
     }
@@ -114,4 +124,4 @@ impl Store for PostgresStore {
     }
 }
 
-impl MessageStore for PostgresStore {}
+impl MessageStore for PostgresBackend {}

@@ -4,16 +4,15 @@ use async_trait::async_trait;
 use tokio_postgres::types::Type;
 use windrow_domain::InstanceId;
 use windrow_store::error::{Error, Kind, Result};
-use windrow_store::member::{Member, Members, NewMember, check_duty};
+use windrow_store::member::{Member, Members, NewMember};
 
 use crate::db::{Sql, sql};
 use crate::sweep::SECS_MAX;
-use crate::{PostgresStore, rows};
+use crate::{PostgresBackend, rows};
 
 #[async_trait]
-impl Members for PostgresStore {
+impl Members for PostgresBackend {
     async fn register(&self, member: NewMember) -> Result<()> {
-        const VERB: &str = "register";
         let params = [
             (&self.db.now() as _, Type::TIMESTAMPTZ),
             (&member.instance.0 as _, Type::UUID),
@@ -22,43 +21,39 @@ impl Members for PostgresStore {
             (&i64::from(member.pid) as _, Type::INT8),
             (&member.metadata as _, Type::TEXT),
         ];
-        let joined = self.db.rows(VERB, &member.instance, sql!("member/register"), &params).await?;
+        let joined = self.db.rows(sql!("member/register"), &params).await?;
         match joined.is_empty() {
-            true => Err(Error::new(Kind::LeaseLost, VERB, member.instance).because(TOMBSTONED)),
+            true => Err(Error::of(Kind::LeaseLost).because(TOMBSTONED)),
             false => Ok(()),
         }
     }
 
     async fn heartbeat(&self, instance: InstanceId) -> Result<()> {
-        const VERB: &str = "heartbeat";
         let params = [(&self.db.now() as _, Type::TIMESTAMPTZ), (&instance.0 as _, Type::UUID)];
-        let found = self.db.lone(VERB, &instance, HEARTBEAT, &params).await?;
+        let found = self.db.lone(HEARTBEAT, &params).await?;
         match found.first().map(|row| row.get::<_, bool>("alive")) {
             Some(true) => Ok(()),
-            Some(false) => Err(Error::new(Kind::LeaseLost, VERB, instance).because(TOMBSTONED)),
-            None => Err(Error::new(Kind::Missing, VERB, instance)),
+            Some(false) => Err(Error::of(Kind::LeaseLost).because(TOMBSTONED)),
+            None => Err(Error::of(Kind::Missing)),
         }
     }
 
     async fn take_duty(&self, instance: InstanceId, duty: &str, lease_ms: u64) -> Result<bool> {
-        const VERB: &str = "take duty";
-        check_duty(VERB, duty, lease_ms)?;
         let params = [
             (&self.db.now() as _, Type::TIMESTAMPTZ),
             (&instance.0 as _, Type::UUID),
             (&duty as _, Type::TEXT),
             (&lease_ms.cast_signed() as _, Type::INT8),
         ];
-        let taken = self.db.lone(VERB, &duty, sql!("member/take_duty"), &params).await?;
+        let taken = self.db.lone(sql!("member/take_duty"), &params).await?;
         Ok(!taken.is_empty())
     }
 
     async fn tombstone(&self, instance: InstanceId) -> Result<u64> {
-        const VERB: &str = "tombstone";
         let params = [(&self.db.now() as _, Type::TIMESTAMPTZ), (&instance.0 as _, Type::UUID)];
-        let buried = self.db.rows(VERB, &instance, sql!("member/tombstone_call"), &params).await?;
+        let buried = self.db.rows(sql!("member/tombstone_call"), &params).await?;
         let lines: Option<i64> = buried[0].get("lines");
-        lines.map(i64::cast_unsigned).ok_or_else(|| Error::new(Kind::Missing, VERB, instance))
+        lines.map(i64::cast_unsigned).ok_or_else(|| Error::of(Kind::Missing))
     }
 
     async fn reap_members(&self, stale_ms: u64, limit: u32) -> Result<Vec<InstanceId>> {
@@ -69,13 +64,13 @@ impl Members for PostgresStore {
             (&i64::from(limit) as _, Type::INT8),
         ];
         let sql = sql!("member/reap_members");
-        let reaped = self.db.lone("reap members", &"members", sql, &params).await?;
+        let reaped = self.db.lone(sql, &params).await?;
         Ok(reaped.iter().map(|row| InstanceId(row.get("instance_id"))).collect())
     }
 
     async fn members(&self) -> Result<Vec<Member>> {
         // Every instance asks all the time.
-        let found = self.db.lone("list members", &"members", sql!("member/members"), &[]).await?;
+        let found = self.db.lone(sql!("member/members"), &[]).await?;
         Ok(found.iter().map(rows::member).collect())
     }
 }

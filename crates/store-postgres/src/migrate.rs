@@ -136,10 +136,11 @@ impl std::error::Error for NoRight {
 }
 
 pub(crate) async fn run(db: &Db) -> Result<()> {
-    let driver = |cause| from_driver(VERB, "database", cause);
+    let driver = |cause| from_driver(cause).named(VERB, "database");
+    let named = |error: Error| error.named(VERB, "database");
     let mut runner = embedded::migrations::runner();
-    let client = db.client(VERB, &"database").await?;
-    let looked = db.in_time(VERB, &"database", look(&client, &runner)).await?;
+    let client = db.client().await.map_err(named)?;
+    let looked = db.in_time(look(&client, &runner)).await.map_err(named)?;
     match looked.map_err(driver).map_err(with_right)? {
         Look::Current => return Ok(()),
         Look::Closed => return Err(corrupt(NoRight(None))),
@@ -249,5 +250,5 @@ fn from_runner(cause: refinery::Error) -> Error {
         Some(driver) => driver.code().map_or(Kind::Unavailable, |code| kind_of(code.code())),
         None => Kind::Corrupt,
     };
-    Error::new(kind, "migrate", "database").because(cause)
+    Error::new(kind, VERB, "database").because(cause)
 }

@@ -6,17 +6,15 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
 use tokio_postgres::types::Type;
-use windrow_store::error::{Result, within};
-use windrow_store::object::{OBJECTS_MAX, ObjectKey, Objects, PutState};
+use windrow_store::error::Result;
+use windrow_store::object::{ObjectKey, Objects, PutState};
 
-use crate::PostgresStore;
+use crate::PostgresBackend;
 use crate::db::{Param, sql};
 
 #[async_trait]
-impl Objects for PostgresStore {
+impl Objects for PostgresBackend {
     async fn states(&self, keys: &[ObjectKey]) -> Result<Vec<Option<Bytes>>> {
-        const VERB: &str = "read states";
-        within(VERB, "objects", keys.len().max(1) as u64, OBJECTS_MAX as u64)?;
         let mut states = vec![None; keys.len()];
         if keys.is_empty() {
             return Ok(states);
@@ -24,7 +22,7 @@ impl Objects for PostgresStore {
         let owners: Vec<&str> = keys.iter().map(|key| key.owner.as_str()).collect();
         let streams: Vec<&str> = keys.iter().map(|key| key.stream.as_str()).collect();
         let params = [(&owners as _, Type::TEXT_ARRAY), (&streams as _, Type::TEXT_ARRAY)];
-        let found = self.db.lone(VERB, &"objects", sql!("object/states"), &params).await?;
+        let found = self.db.lone(sql!("object/states"), &params).await?;
         for row in &found {
             let at = usize::try_from(row.get::<_, i64>("i") - 1).expect("a place in the question");
             states[at] = Some(Bytes::copy_from_slice(row.get("state")));

@@ -9,13 +9,11 @@ use windrow_store::error::{Error, Kind, Result};
 use windrow_store::partition::{Fence, Partition, Partitions, Setup, Taken};
 
 use crate::db::{Call, Param, sql};
-use crate::{PostgresStore, rows};
+use crate::{PostgresBackend, rows};
 
 #[async_trait]
-impl Partitions for PostgresStore {
+impl Partitions for PostgresBackend {
     async fn set_up(&self, setup: Setup) -> Result<Setup> {
-        const VERB: &str = "set up";
-        setup.check(VERB)?;
         let mut types = setup.object_types;
         types.sort_unstable();
         types.dedup();
@@ -29,19 +27,19 @@ impl Partitions for PostgresStore {
             Call { sql: sql!("partition/set_up_call"), params: &params },
             Call { sql: sql!("partition/setup"), params: &[] },
         ];
-        let answers = self.db.call(VERB, &"messages", &calls).await?;
+        let answers = self.db.call(&calls).await?;
         let found = answers[1].first().map(read_setup);
-        found.ok_or_else(|| Error::new(Kind::Corrupt, VERB, "messages"))
+        found.ok_or_else(|| Error::of(Kind::Corrupt))
     }
 
     async fn setup(&self) -> Result<Option<Setup>> {
-        let found = self.db.lone("read set-up", &"messages", sql!("partition/setup"), &[]).await?;
+        let found = self.db.lone(sql!("partition/setup"), &[]).await?;
         Ok(found.first().map(read_setup))
     }
 
     async fn partitions(&self) -> Result<Vec<Partition>> {
         let sql = sql!("partition/partitions");
-        let found = self.db.lone("list partitions", &"partitions", sql, &[]).await?;
+        let found = self.db.lone(sql, &[]).await?;
         let partition = |row: &Row| Partition {
             no: number(row, "no"),
             epoch: rows::count(row, "epoch"),
@@ -65,7 +63,7 @@ impl Partitions for PostgresStore {
             (&wanted as _, Type::INT4_ARRAY),
         ];
         let sql = sql!("partition/take_call");
-        let found = self.db.rows("take partitions", &instance, sql, &params).await?;
+        let found = self.db.rows(sql, &params).await?;
         let taken = |row: &Row| {
             let fence = Fence { partition: number(row, "no"), epoch: rows::count(row, "epoch") };
             Taken { fence, is_suspect: row.get("is_suspect") }
@@ -77,7 +75,7 @@ impl Partitions for PostgresStore {
         let fences = Fences::of(fences);
         let sql = sql!("partition/release_partitions_call");
         let params = fences.params(&instance.0);
-        let freed = self.db.rows("release partitions", &instance, sql, &params).await?;
+        let freed = self.db.rows(sql, &params).await?;
         Ok(rows::count(&freed[0], "freed"))
     }
 
@@ -88,7 +86,7 @@ impl Partitions for PostgresStore {
             Call { sql: sql!("partition/fence_call"), params: &fences.params(&instance.0) },
             Call { sql: sql!("partition/clear_suspects"), params: &numbers },
         ];
-        self.db.call("clear suspects", &instance, &calls).await.map(drop)
+        self.db.call(&calls).await.map(drop)
     }
 }
 

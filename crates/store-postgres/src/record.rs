@@ -9,20 +9,17 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 use windrow_domain::{BatchId, Held, LeaseId, LineSet};
 use windrow_store::error::{Error, Kind, Result};
-use windrow_store::record::{Fold, Outcomes, Plan, Record, Reply, TURN_LEASES_MAX, Turn, plan};
+use windrow_store::record::{Fold, Outcomes, Plan, Record, Reply, Turn, plan};
 
 use crate::db::{Call, Param, sql};
 use crate::error::is_stale;
-use crate::{PostgresStore, claim, rows};
-
-const VERB: &str = "turn";
+use crate::{PostgresBackend, claim, rows};
 /// How often a turn is planned anew when a lease changed between looking and locking.
 const STALE_RETRIES_MAX: usize = 8;
 
 #[async_trait]
-impl Record for PostgresStore {
+impl Record for PostgresBackend {
     async fn turn(&self, turn: Turn) -> Result<Reply> {
-        check(&turn)?;
         // The caller's belief is right nearly always; only when it is not, look first. Outcomes that
         // change nothing prove nothing either: then look, too.
         let mut believed: Vec<_> =
@@ -38,7 +35,7 @@ impl Record for PostgresStore {
                 other => return other,
             }
         }
-        Err(Error::new(Kind::Busy, VERB, turn.instance).because("its leases keep changing"))
+        Err(Error::of(Kind::Busy).because("its leases keep changing"))
     }
 }
 
@@ -58,22 +55,7 @@ fn changes_nothing(outcomes: &Outcomes) -> bool {
     plan(outcomes, &outcomes.held.outstanding).is_ok_and(|plan| plan.is_empty())
 }
 
-fn check(turn: &Turn) -> Result<()> {
-    let invalid =
-        |because: &str| Err(Error::new(Kind::Invalid, VERB, turn.instance).because(because));
-    let mut ids: Vec<_> = turn.outcomes.iter().map(|outcomes| outcomes.held.id).collect();
-    ids.sort_unstable();
-    ids.dedup();
-    if ids.len() != turn.outcomes.len() {
-        return invalid("a lease is named twice");
-    }
-    if ids.len() > TURN_LEASES_MAX {
-        return invalid("it has more than TURN_LEASES_MAX leases");
-    }
-    Ok(())
-}
-
-impl PostgresStore {
+impl PostgresBackend {
     /// Tries the turn against what is believed of its leases; none is known to be lost.
     async fn turn_once(&self, turn: &Turn, believed: &[Option<Belief>]) -> Result<Reply> {
         let mut plans = Vec::with_capacity(turn.outcomes.len());
@@ -87,7 +69,7 @@ impl PostgresStore {
             plans.iter().flatten().filter(|(_, plan)| !plan.is_empty()).collect();
         writes.sort_unstable_by_key(|(belief, _)| belief.held.id);
         let arrays = Arrays::of(&writes);
-        let request = turn.claim.as_ref().map(claim::prepare).transpose()?;
+        let request = turn.claim.as_ref().map(claim::prepare);
         let claim_targets = request.as_ref().map_or(Vec::new(), |request| request.targets.clone());
 
         let now = self.db.now();
@@ -119,7 +101,7 @@ impl PostgresStore {
         }
         let answers = match calls.is_empty() {
             true => Vec::new(),
-            false => self.db.call_early(VERB, &turn.instance, &calls).await?,
+            false => self.db.call_early(&calls).await?,
         };
         let mut answers = answers.into_iter();
         let recorded = if writes.is_empty() { None } else { answers.next() };
@@ -138,7 +120,7 @@ impl PostgresStore {
     async fn read_beliefs(&self, turn: &Turn) -> Result<Vec<Option<Belief>>> {
         let ids: Vec<Uuid> = turn.outcomes.iter().map(|outcomes| outcomes.held.id.0).collect();
         let params: [Param<'_>; 2] = [(&ids, Type::UUID_ARRAY), (&turn.instance.0, Type::UUID)];
-        let found = self.db.rows(VERB, &turn.instance, sql!("record/read_held"), &params).await?;
+        let found = self.db.rows(sql!("record/read_held"), &params).await?;
         let mut actual = BTreeMap::new();
         for row in &found {
             let held = Held {

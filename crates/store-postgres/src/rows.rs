@@ -15,24 +15,25 @@ use windrow_store::ingest::{File, Output};
 use windrow_store::key::Key;
 use windrow_store::member::Member;
 
+/// What is stored in a column cannot be read.
+pub(crate) fn corrupt(column: &str, cause: impl std::fmt::Display) -> Error {
+    Error::of(Kind::Corrupt).because(format!("column {column}: {cause}"))
+}
+
 /// Reads a stored word or set; `Corrupt` names the column.
 pub(crate) fn read<T: FromStr>(row: &Row, column: &'static str) -> Result<T>
 where
     T::Err: std::fmt::Display,
 {
     let text: &str = row.get(column);
-    text.parse().map_err(|cause: T::Err| {
-        Error::new(Kind::Corrupt, "read column", column).because(cause.to_string())
-    })
+    text.parse().map_err(|cause: T::Err| corrupt(column, cause))
 }
 
 pub(crate) fn name<T: TryFrom<String>>(row: &Row, column: &'static str) -> Result<T>
 where
     T::Error: std::fmt::Display,
 {
-    T::try_from(row.get(column)).map_err(|cause| {
-        Error::new(Kind::Corrupt, "read column", column).because(cause.to_string())
-    })
+    T::try_from(row.get(column)).map_err(|cause| corrupt(column, cause))
 }
 
 /// A count that is never negative.
@@ -98,9 +99,6 @@ pub(crate) fn counts(row: &Row) -> Counts {
 }
 
 pub(crate) fn batch(row: &Row) -> Result<Batch> {
-    let json = |column: &'static str, cause: serde_json::Error| {
-        Error::new(Kind::Corrupt, "read column", column).because(cause)
-    };
     let errors: Option<&str> = row.get("errors");
     let state: State = read(row, "state")?;
     Ok(Batch {
@@ -113,7 +111,7 @@ pub(crate) fn batch(row: &Row) -> Result<Batch> {
         priority: row.get("priority"),
         job_type: row.get("job_type"),
         source_address: row.get("source_address"),
-        metadata: serde_json::from_str(row.get("metadata")).map_err(|e| json("metadata", e))?,
+        metadata: serde_json::from_str(row.get("metadata")).map_err(|e| corrupt("metadata", e))?,
         created_at: row.get("created_at"),
         deadline: row.get("deadline"),
         cancelling_at: row.get("cancelling_at"),
@@ -122,7 +120,7 @@ pub(crate) fn batch(row: &Row) -> Result<Batch> {
         last_error: row.get("last_error"),
         summary: row.get("summary"),
         errors: match errors.filter(|_| state == State::Failed) {
-            Some(text) => serde_json::from_str(text).map_err(|e| json("errors", e))?,
+            Some(text) => serde_json::from_str(text).map_err(|e| corrupt("errors", e))?,
             None => Vec::new(),
         },
         output_secs: row.get::<_, Option<i64>>("output_secs").map(i64::cast_unsigned),

@@ -10,14 +10,13 @@ use windrow_store::error::{Kind, Result};
 use windrow_store::sweep::{DroppedOutput, Lost, Pruned, Reaped, Retention, Sweep};
 
 use crate::db::sql;
-use crate::{PostgresStore, rows};
+use crate::{PostgresBackend, rows};
 
 #[async_trait]
-impl Sweep for PostgresStore {
+impl Sweep for PostgresBackend {
     async fn return_lost(&self, limit: u32, crashes_max: u32) -> Result<Lost> {
-        const VERB: &str = "return lost";
         let now = [(&self.db.now() as _, Type::TIMESTAMPTZ)];
-        if !self.db.found(VERB, &"leases", sql!("sweep/has_lost"), &now).await? {
+        if !self.db.found(sql!("sweep/has_lost"), &now).await? {
             return Ok(Lost::default());
         }
         let (limit, crashes_max) = (int(limit), int(crashes_max));
@@ -26,7 +25,7 @@ impl Sweep for PostgresStore {
             (&limit as _, Type::INT4),
             (&crashes_max as _, Type::INT4),
         ];
-        let found = self.db.rows(VERB, &"leases", sql!("sweep/lost_call"), &params).await?;
+        let found = self.db.rows(sql!("sweep/lost_call"), &params).await?;
         let finalizing: Vec<Uuid> = found[0].get("finalizing");
         Ok(Lost {
             leases: rows::count(&found[0], "leases"),
@@ -37,14 +36,13 @@ impl Sweep for PostgresStore {
     }
 
     async fn expire_batches(&self, limit: u32) -> Result<Vec<BatchId>> {
-        const VERB: &str = "expire batches";
         let params =
             [(&self.db.now() as _, Type::TIMESTAMPTZ), (&i64::from(limit) as _, Type::INT8)];
-        let late = self.db.lone(VERB, &"batches", sql!("sweep/find_late"), &params).await?;
+        let late = self.db.lone(sql!("sweep/find_late"), &params).await?;
         let mut expired = Vec::new();
         for row in late {
             let batch = BatchId(row.get("id"));
-            match self.steer(VERB, &Scope::All, batch, Event::DeadlinePassed, None).await {
+            match self.steer(&Scope::All, batch, Event::DeadlinePassed, None).await {
                 Ok(_) => expired.push(batch),
                 // Somebody cancelled, closed or deleted it in the meantime: nothing to do.
                 Err(error) if matches!(error.kind, Kind::Refused | Kind::Missing) => {}
@@ -55,7 +53,6 @@ impl Sweep for PostgresStore {
     }
 
     async fn prune(&self, retention: Retention, limit: u32) -> Result<Pruned> {
-        const VERB: &str = "prune";
         let secs = |secs: u64| i64::try_from(secs).unwrap_or(i64::MAX).min(SECS_MAX);
         let params = [
             (&self.db.now() as _, Type::TIMESTAMPTZ),
@@ -65,10 +62,10 @@ impl Sweep for PostgresStore {
             (&int(limit) as _, Type::INT4),
         ];
         let (looks, _) = params.split_at(4);
-        if !self.db.found(VERB, &"database", sql!("sweep/has_old"), looks).await? {
+        if !self.db.found(sql!("sweep/has_old"), looks).await? {
             return Ok(Pruned::default());
         }
-        let found = self.db.rows(VERB, &"database", sql!("sweep/prune_call"), &params).await?;
+        let found = self.db.rows(sql!("sweep/prune_call"), &params).await?;
         Ok(Pruned {
             batches: rows::count(&found[0], "batches"),
             files: rows::count(&found[0], "files"),
@@ -79,7 +76,7 @@ impl Sweep for PostgresStore {
     async fn find_dropped_outputs(&self, limit: u32) -> Result<Vec<DroppedOutput>> {
         let params = [(&i64::from(limit) as _, Type::INT8)];
         let sql = sql!("sweep/find_dropped_outputs");
-        let found = self.db.lone("find dropped", &"outputs", sql, &params).await?;
+        let found = self.db.lone(sql, &params).await?;
         let output = |row: &tokio_postgres::Row| DroppedOutput {
             file: FileId(row.get("id")),
             place: row.get("place"),
@@ -92,16 +89,15 @@ impl Sweep for PostgresStore {
         let places: Vec<&str> = outputs.iter().map(|output| output.place.as_str()).collect();
         let params = [(&ids as _, Type::UUID_ARRAY), (&places as _, Type::TEXT_ARRAY)];
         let sql = sql!("sweep/forget_outputs");
-        self.db.rows("forget", &"outputs", sql, &params).await.map(drop)
+        self.db.rows(sql, &params).await.map(drop)
     }
 
     async fn reap(&self, rows_max: u32) -> Result<Reaped> {
-        const VERB: &str = "reap";
-        if !self.db.found(VERB, &"database", sql!("sweep/has_dead"), &[]).await? {
+        if !self.db.found(sql!("sweep/has_dead"), &[]).await? {
             return Ok(Reaped::default());
         }
         let params = [(&int(rows_max.max(1)) as _, Type::INT4)];
-        let found = self.db.rows(VERB, &"database", sql!("sweep/reap_call"), &params).await?;
+        let found = self.db.rows(sql!("sweep/reap_call"), &params).await?;
         Ok(Reaped { rows: rows::count(&found[0], "rows"), more: found[0].get("more") })
     }
 }

@@ -5,7 +5,6 @@
 
 use std::error::Error as StdError;
 use std::pin::pin;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
@@ -23,18 +22,16 @@ use windrow_store::transactional::{
     Script, ScriptError, ScriptRun, SqlSession, StatementResult, Transactions, Value,
 };
 
-use crate::PostgresStore;
+use crate::PostgresBackend;
 use crate::db::{Call, Inside, sql};
 use crate::error::{from_driver, is_aborted};
 use crate::partition::Fences;
-
-const VERB: &str = "commit inside";
 /// How much longer than its script the server lets a statement run, or a transaction be silent: a script
 /// that is late is cut here, and there only when nobody is here any more.
 const SERVER_MS_MORE: u64 = 1_000;
 
 #[async_trait]
-impl Transactions for PostgresStore {
+impl Transactions for PostgresBackend {
     async fn commit_with(
         &self,
         instance: InstanceId,
@@ -42,32 +39,29 @@ impl Transactions for PostgresStore {
         ms_max: u64,
         script: Box<dyn Script>,
     ) -> Result<Committed> {
-        let run = ScriptRun { verb: VERB, instance, fences, ms_max };
-        run.check()?;
-        let client = Inside::of(self.db.client(VERB, &instance).await?);
+        let run = ScriptRun { instance, fences, ms_max };
+        let client = Inside::of(self.db.client().await?);
         let proof = Fences::of(fences);
         let params = proof.params(&instance.0);
         let fence = Call { sql: sql!("partition/fence_call"), params: &params };
         let lock_ms = ms_max.min(self.db.options.lock_ms_max);
         let longest = ms_max + SERVER_MS_MORE;
         let begun = self.db.enter(&client, [lock_ms, longest, longest], &fence);
-        let begun = self.db.in_time(VERB, &instance, begun).await?;
-        begun.map_err(|cause| from_driver(VERB, &instance, cause))?;
-        let mut line = PostgresSession { client: &client, instance };
-        match run.script(script, &mut line, late(ms_max)).await {
+        let begun = self.db.in_time(begun).await?;
+        begun.map_err(from_driver)?;
+        let mut session = PostgresSession { client: &client };
+        match run.script(script, &mut session).await {
             Ok(commit) => {
-                let written = self.write_inside(VERB, client, &commit).await;
+                let written = self.write_inside(client, &commit).await;
                 written.map_err(|error| match is_aborted(&error) {
-                    true => {
-                        ScriptError::Failed("a statement of it failed".into()).error(VERB, instance)
-                    }
+                    true => ScriptError::Failed("a statement of it failed".into()).into_error(),
                     false => error,
                 })
             }
             Err(error) => {
                 let is_quiet = !matches!(error.script_error(), None | Some(ScriptError::Late(_)));
                 if is_quiet {
-                    self.db.undo(VERB, &instance, client).await;
+                    self.db.undo(client).await;
                 }
                 Err(error)
             }
@@ -75,30 +69,22 @@ impl Transactions for PostgresStore {
     }
 }
 
-/// Ends when a script has had its time.
-async fn late(ms_max: u64) {
-    let wait = Duration::from_millis(ms_max);
-    let _ = tokio::time::timeout(wait, std::future::pending::<()>()).await;
-}
-
 /// A script's way to the server. Statements are not prepared: their parameters have the types of their
 /// values, and a pooler may be in between.
 struct PostgresSession<'a> {
     client: &'a Inside,
-    instance: InstanceId,
 }
 
 #[async_trait]
 impl SqlSession for PostgresSession<'_> {
     async fn run(&mut self, sql: &str, params: &[Value]) -> Result<StatementResult> {
-        let failed = |cause| statement_failed(self.instance, cause);
         let params: Vec<_> = params.iter().map(|value| (Given(value), type_of(value))).collect();
-        let rows = self.client.query_typed_raw(sql, params).await.map_err(failed)?;
+        let rows = self.client.query_typed_raw(sql, params).await.map_err(statement_failed)?;
         let mut rows = pin!(rows);
         let mut answer = StatementResult::default();
-        while let Some(row) = rows.try_next().await.map_err(failed)? {
+        while let Some(row) = rows.try_next().await.map_err(statement_failed)? {
             let cells = (0..row.len()).map(|column| cell(&row, column)).collect::<Result<_>>()?;
-            answer.push(VERB, cells)?;
+            answer.push(cells)?;
         }
         answer.changed = rows.rows_affected().unwrap_or_default();
         Ok(answer)
@@ -106,10 +92,10 @@ impl SqlSession for PostgresSession<'_> {
 }
 
 /// An error of a script's statement.
-fn statement_failed(instance: InstanceId, cause: tokio_postgres::Error) -> Error {
+fn statement_failed(cause: tokio_postgres::Error) -> Error {
     // Fewer parameters than the statement has: the connection is sound.
     let is_short = cause.code() == Some(&SqlState::PROTOCOL_VIOLATION);
-    let mut error = from_driver(VERB, &instance, cause);
+    let mut error = from_driver(cause);
     if is_short {
         error.kind = Kind::Invalid;
     }
@@ -206,6 +192,6 @@ fn cell(row: &Row, column: usize) -> Result<Value> {
     read.map_err(|cause| {
         let name = row.columns().get(column).map_or("column", |column| column.name());
         let because = format!("column {name:?} is read with a cast to text: {cause}");
-        Error::new(Kind::Invalid, VERB, name).because(because)
+        Error::of(Kind::Invalid).because(because)
     })
 }

@@ -19,30 +19,29 @@ use windrow_store::call::CallKey;
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::wake::{Wake, Wakes};
 
-use crate::PostgresStore;
+use crate::PostgresBackend;
 use crate::db::sql;
 use crate::error::from_driver;
 
 #[async_trait]
-impl Wakes for PostgresStore {
+impl Wakes for PostgresBackend {
     async fn listen(&self, instance: InstanceId) -> Result<BoxStream<'static, Wake>> {
-        const VERB: &str = "listen";
         // A pooler gives each transaction another connection, and none would be told.
         if self.db.options.transaction_pooler {
             return Ok(stream::pending().boxed());
         }
         let opened = async {
-            let (client, connection) = self.db.connection(VERB, &instance).await?;
+            let (client, connection) = self.db.connection().await?;
             let mut ear = Ear { connection, early: VecDeque::new(), client };
             let channel = instance.0.simple().to_string();
             let text = sql!("wake/listen").text().replace("{instance}", &channel);
             ear.begin(&text).await.map_err(|cause| match cause {
-                Some(cause) => from_driver(VERB, &instance, cause),
-                None => Error::new(Kind::Unavailable, VERB, instance),
+                Some(cause) => from_driver(cause),
+                None => Error::of(Kind::Unavailable),
             })?;
             Ok(ear)
         };
-        let ear: Ear = self.db.in_time(VERB, &instance, opened).await??;
+        let ear: Ear = self.db.in_time(opened).await??;
         let next = |mut ear: Ear| async { ear.next().await.map(|wake| (wake, ear)) };
         Ok(stream::unfold(ear, next).boxed())
     }
@@ -53,7 +52,7 @@ impl Wakes for PostgresStore {
             true => sql!("wake/fall_asleep"),
             false => sql!("wake/wake_up"),
         };
-        self.db.lone("set asleep", &instance, sql, &params).await.map(drop)
+        self.db.lone(sql, &params).await.map(drop)
     }
 }
 

@@ -7,32 +7,27 @@ use rusqlite::{Row, params};
 use windrow_domain::batch::{Event, apply};
 use windrow_domain::{BatchId, FileId, State};
 use windrow_store::audit_log::{AUDIT_ENTRIES_MAX, NewAuditEntry};
-use windrow_store::batch::{
-    Batch, Batches, METADATA_PAIRS_MAX, NewBatch, REPROCESS_LINES_MAX, Reprocess, Reprocessed,
-};
+use windrow_store::batch::{Batch, Batches, NewBatch, Reprocess, Reprocessed};
 use windrow_store::ingest::{FileState, Verdict, errors_json};
 use windrow_store::{Error, Kind, Result, Scope};
 
-use crate::tx::{Tx, sql};
-use crate::{SqliteStore, fold, ingest, lifecycle, row};
+use crate::tx::{Tx, invalid, sql};
+use crate::{SqliteBackend, fold, ingest, lifecycle, row};
 
 mod reprocess;
 
 #[async_trait]
-impl Batches for SqliteStore {
+impl Batches for SqliteBackend {
     async fn create_batch(&self, batch: NewBatch) -> Result<Batch> {
-        batch.check("create batch")?;
-        self.write("create batch", batch.id, move |tx| create(tx, &batch)).await
+        self.write(move |tx| create(tx, &batch)).await
     }
 
     async fn create_batch_with_file(&self, batch: NewBatch, verdict: Verdict) -> Result<Batch> {
-        batch.check("create batch")?;
-        let subject = batch.id;
         let both = move |tx: &Tx<'_>| {
             ingest::seal(tx, batch.file, verdict.clone())?;
             create(tx, &batch)
         };
-        self.write("create batch", subject, both).await
+        self.write(both).await
     }
 
     async fn pause_batch(
@@ -42,39 +37,27 @@ impl Batches for SqliteStore {
         reason: Option<String>,
     ) -> Result<Batch> {
         let scope = scope.clone();
-        self.write("pause batch", batch, move |tx| {
-            steer(tx, &scope, batch, Event::Paused, reason.as_deref())
-        })
-        .await
+        self.write(move |tx| steer(tx, &scope, batch, Event::Paused, reason.as_deref())).await
     }
 
     async fn resume_batch(&self, scope: &Scope, batch: BatchId) -> Result<Batch> {
         let scope = scope.clone();
-        self.write("resume batch", batch, move |tx| steer(tx, &scope, batch, Event::Resumed, None))
-            .await
+        self.write(move |tx| steer(tx, &scope, batch, Event::Resumed, None)).await
     }
 
     async fn cancel_batch(&self, scope: &Scope, batch: BatchId) -> Result<Batch> {
         let scope = scope.clone();
-        self.write("cancel batch", batch, move |tx| {
-            steer(tx, &scope, batch, Event::Cancelled, None)
-        })
-        .await
+        self.write(move |tx| steer(tx, &scope, batch, Event::Cancelled, None)).await
     }
 
     async fn reprocess(&self, scope: &Scope, step: Reprocess) -> Result<Reprocessed> {
-        if !(1..=REPROCESS_LINES_MAX).contains(&step.lines_max) {
-            let because = format!("lines_max must be 1 to {REPROCESS_LINES_MAX}");
-            return Err(Error::new(Kind::Invalid, "reprocess batch", "lines_max").because(because));
-        }
         let scope = scope.clone();
-        self.write("reprocess batch", step.batch, move |tx| reprocess::step(tx, &scope, &step))
-            .await
+        self.write(move |tx| reprocess::step(tx, &scope, &step)).await
     }
 
     async fn delete_batch(&self, scope: &Scope, batch: BatchId) -> Result<()> {
         let scope = scope.clone();
-        self.write("delete batch", batch, move |tx| delete(tx, &scope, batch)).await
+        self.write(move |tx| delete(tx, &scope, batch)).await
     }
 
     async fn add_audit_entry(
@@ -83,10 +66,8 @@ impl Batches for SqliteStore {
         batch: BatchId,
         entry: NewAuditEntry,
     ) -> Result<()> {
-        entry.check("add act to batch")?;
         let scope = scope.clone();
-        self.write("add act to batch", batch, move |tx| add_audit_entry(tx, &scope, batch, &entry))
-            .await
+        self.write(move |tx| add_audit_entry(tx, &scope, batch, &entry)).await
     }
 }
 
@@ -123,30 +104,26 @@ pub(crate) fn read_batch(row: &Row<'_>) -> rusqlite::Result<Batch> {
 /// A batch that exists for the scope; `Missing` otherwise.
 pub(crate) fn find(tx: &Tx<'_>, scope: &Scope, batch: BatchId) -> Result<Batch> {
     let of = params![batch.0.into_bytes(), scope.owner()];
-    tx.one(sql!("batch/find"), of, read_batch)?.ok_or_else(|| tx.error(Kind::Missing))
+    tx.one(sql!("batch/find"), of, read_batch)?.ok_or_else(|| Error::of(Kind::Missing))
 }
 
 fn create(tx: &Tx<'_>, new: &NewBatch) -> Result<Batch> {
-    if new.metadata.len() > METADATA_PAIRS_MAX {
-        let because = format!("metadata has at most {METADATA_PAIRS_MAX} pairs");
-        return Err(tx.invalid("metadata", because));
-    }
     if let Some(repeated) = find_repeat(tx, new)? {
         return find(tx, &Scope::All, repeated);
     }
     let file = ingest::find(tx, new.file)?;
     if file.owner != new.owner {
-        return Err(tx.error(Kind::Missing).because("the owner has no such file"));
+        return Err(Error::of(Kind::Missing).because("the owner has no such file"));
     }
     if file.output.is_some() {
-        return Err(tx.invalid("file", "it is the output of a batch"));
+        return Err(invalid("it is the output of a batch"));
     }
     let state = match file.state {
         FileState::Sealed if new.errors.is_empty() => State::InProgress,
         FileState::Sealed => State::Failed,
         FileState::Invalid => State::Failed,
         FileState::Open | FileState::Dropped => {
-            return Err(tx.error(Kind::Conflict).because("its file is not sealed"));
+            return Err(Error::of(Kind::Conflict).because("its file is not sealed"));
         }
     };
     if !state.is_closed() {
@@ -168,7 +145,7 @@ fn check_open(tx: &Tx<'_>, new: &NewBatch) -> Result<()> {
     }
     let because =
         format!("the owner has {open} batches that are not closed, and may have {open_max}");
-    Err(tx.error(Kind::Limited).because(because))
+    Err(Error::of(Kind::Limited).because(because))
 }
 
 /// The batch that this creation repeats, if it does.
@@ -188,7 +165,7 @@ fn find_repeat(tx: &Tx<'_>, new: &NewBatch) -> Result<Option<BatchId>> {
         [(id, true)] => Ok(Some(*id)),
         _ => {
             let because = "its id or idempotency key was used with other arguments";
-            Err(tx.error(Kind::Conflict).because(because))
+            Err(Error::of(Kind::Conflict).because(because))
         }
     }
 }
@@ -234,10 +211,7 @@ pub(crate) fn steer(
     reason: Option<&str>,
 ) -> Result<Batch> {
     let from = find(tx, scope, id)?.state;
-    let to = apply(from, event).map_err(|refused| {
-        let kind = tx.error(Kind::Refused);
-        Error::refusal(kind.verb, id, refused)
-    })?;
+    let to = apply(from, event).map_err(Error::refusal)?;
     let cancelling_at = (to == State::Cancelling).then_some(tx.now);
     let moved = params![id.0.into_bytes(), from.as_str(), to.as_str(), reason, cancelling_at];
     tx.run(sql!("batch/steer"), moved)?;
@@ -253,7 +227,7 @@ pub(crate) fn steer(
 
 fn delete(tx: &Tx<'_>, scope: &Scope, id: BatchId) -> Result<()> {
     if !find(tx, scope, id)?.state.is_closed() {
-        return Err(tx.error(Kind::Conflict).because("it is not closed"));
+        return Err(Error::of(Kind::Conflict).because("it is not closed"));
     }
     tx.run(sql!("batch/delete"), params![id.0.into_bytes(), tx.now])?;
     drop_outputs(tx, id)

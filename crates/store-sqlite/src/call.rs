@@ -12,40 +12,37 @@ use windrow_domain::{CallState, InstanceId, Queue};
 use windrow_store::call::{
     Answer, Call, CallKey, CallResult, CallStats, Calls, CallsQuery, NewCall, StatsQuery, Submitted,
 };
-use windrow_store::inspect::{Page, check_limit};
+use windrow_store::inspect::Page;
 use windrow_store::message::{MessageRef, Running};
-use windrow_store::{Kind, Result, Scope};
+use windrow_store::{Error, Kind, Result, Scope};
 
 use crate::message::send::{self, Letter};
 use crate::tx::{Tx, sql};
-use crate::{SqliteStore, inspect, partition, row};
+use crate::{SqliteBackend, inspect, partition, row};
 
 #[async_trait]
-impl Calls for SqliteStore {
+impl Calls for SqliteBackend {
     async fn submit_call(&self, call: NewCall) -> Result<Submitted> {
-        call.check("submit call")?;
-        let subject = call.key.request_id.clone();
-        self.write("submit call", subject, move |tx| submit(tx, &call)).await
+        self.write(move |tx| submit(tx, &call)).await
     }
 
     async fn call(&self, key: &CallKey) -> Result<Call> {
         let key = key.clone();
-        self.read("read call", key.request_id.clone(), move |tx| {
+        self.read(move |tx| {
             let found = find(tx, &key)?.map(|(call, _)| call);
-            found.ok_or_else(|| tx.error(Kind::Missing))
+            found.ok_or_else(|| Error::of(Kind::Missing))
         })
         .await
     }
 
     async fn calls(&self, scope: &Scope, query: CallsQuery) -> Result<Page<Call>> {
-        check_limit("list calls", query.limit)?;
         let scope = scope.clone();
-        self.read("list calls", "page", move |tx| inspect::calls::page(tx, &scope, &query)).await
+        self.read(move |tx| inspect::calls::page(tx, &scope, &query)).await
     }
 
     async fn call_stats(&self, scope: &Scope, query: StatsQuery) -> Result<CallStats> {
         let scope = scope.clone();
-        self.read("count calls", "all", move |tx| stats::read(tx, &scope, query)).await
+        self.read(move |tx| stats::read(tx, &scope, query)).await
     }
 }
 
@@ -85,12 +82,12 @@ fn find(tx: &Tx<'_>, key: &CallKey) -> Result<Option<(Call, [u8; 32])>> {
 /// Asks, or counts a repeat; `Conflict` for another question under the same id.
 pub(crate) fn submit(tx: &Tx<'_>, new: &NewCall) -> Result<Submitted> {
     let count = partition::count(tx)?;
-    let stream = new.stream("submit call")?;
+    let stream = new.stream()?;
     let hash = new.hash(&stream);
     if let Some((call, asked)) = find(tx, &new.key)? {
         if asked != hash {
             let because = "its id was used for another object, method or other arguments";
-            return Err(tx.error(Kind::Conflict).because(because));
+            return Err(Error::of(Kind::Conflict).because(because));
         }
         return repeat(tx, new, call);
     }
@@ -143,7 +140,7 @@ fn repeat(tx: &Tx<'_>, new: &NewCall, mut call: Call) -> Result<Submitted> {
 /// An instance begins with a call. `Conflict` when it has its answer, or is not there.
 pub(crate) fn start(tx: &Tx<'_>, owner: &str, id: &str, instance: InstanceId) -> Result<()> {
     let begun = params![owner, id, instance.0.into_bytes(), tx.now];
-    unanswered(tx, id, tx.run(sql!("call/start"), begun)?)
+    unanswered(id, tx.run(sql!("call/start"), begun)?)
 }
 
 /// A call runs for long. Nothing happens when it is answered or was put off: whoever tells it is late.
@@ -164,7 +161,7 @@ pub(crate) fn run_on(tx: &Tx<'_>, running: &Running, instance: InstanceId) -> Re
 
 /// A call waits for another try. `Conflict` when it has its answer, or is not there.
 pub(crate) fn give_back(tx: &Tx<'_>, owner: &str, id: &str) -> Result<()> {
-    unanswered(tx, id, tx.run(sql!("call/give_back"), params![owner, id, tx.now])?)
+    unanswered(id, tx.run(sql!("call/give_back"), params![owner, id, tx.now])?)
 }
 
 /// A call has its answer, and its message is done. `Conflict` when either is not there any more.
@@ -175,21 +172,21 @@ pub(crate) fn answer(tx: &Tx<'_>, result: &CallResult, by: InstanceId) -> Result
         Answer::Error(error) => (CallState::Failed, None, Some(row::error_text(error))),
     };
     let answered = params![owner, id, state.code(), reply, error, tx.now, by.0.into_bytes()];
-    unanswered(tx, id, tx.run(sql!("call/commit_calls"), answered)?)?;
+    unanswered(id, tx.run(sql!("call/commit_calls"), answered)?)?;
     let MessageRef { partition, stream_no, position } = result.at;
     let ended = params![partition, row::int(stream_no), row::int(position), owner, id];
     match tx.run(sql!("call/end_message"), ended)? {
         1 => Ok(()),
-        _ => Err(tx.error(Kind::Conflict).because(format!("message of call {id} is not there"))),
+        _ => Err(Error::of(Kind::Conflict).because(format!("message of call {id} is not there"))),
     }
 }
 
-fn unanswered(tx: &Tx<'_>, id: &str, changed: u64) -> Result<()> {
+fn unanswered(id: &str, changed: u64) -> Result<()> {
     match changed {
         1 => Ok(()),
         _ => {
             let because = format!("call {id} has its answer, or is not there");
-            Err(tx.error(Kind::Conflict).because(because))
+            Err(Error::of(Kind::Conflict).because(because))
         }
     }
 }

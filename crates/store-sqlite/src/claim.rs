@@ -10,21 +10,18 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use rusqlite::{Row, params};
 use windrow_domain::{BatchId, FileId, InstanceId, LeaseId, LineSet, Target};
-use windrow_store::claim::{
-    Claim, Extended, Line, Request, Tranche, Waiting, check_lease_ms, check_waiting,
-};
+use windrow_store::claim::{Claim, Extended, Line, Request, Tranche, Waiting};
 use windrow_store::{Error, Kind, Result};
 
 use crate::fold::{self, Delta, Folds, LaneKey};
 use crate::returned::{self, Taken};
 use crate::tx::{Tx, sql};
-use crate::{SqliteStore, lease, permits, row};
+use crate::{SqliteBackend, lease, permits, row};
 
 #[async_trait]
-impl Claim for SqliteStore {
+impl Claim for SqliteBackend {
     async fn waiting(&self, only: Option<BatchId>, limit: u32) -> Result<Vec<Waiting>> {
-        check_waiting("list waiting", limit)?;
-        self.read("list waiting", "targets", move |tx| waiting(tx, only, limit)).await
+        self.read(move |tx| waiting(tx, only, limit)).await
     }
 
     async fn extend_leases(
@@ -33,19 +30,16 @@ impl Claim for SqliteStore {
         known: Vec<LeaseId>,
         lease_ms: u64,
     ) -> Result<Extended> {
-        check_lease_ms("extend leases", lease_ms)?;
-        self.write("extend leases", instance, move |tx| extend(tx, instance, &known, lease_ms))
-            .await
+        self.write(move |tx| extend(tx, instance, &known, lease_ms)).await
     }
 
     async fn release_leases(&self, instance: InstanceId, leases: Vec<LeaseId>) -> Result<u64> {
-        self.write("release leases", instance, move |tx| release(tx, instance, &leases)).await
+        self.write(move |tx| release(tx, instance, &leases)).await
     }
 
     async fn set_limit(&self, target: &Target, in_flight_max: Option<u32>) -> Result<()> {
         let target = target.clone();
-        self.write("set limit", target.clone(), move |tx| permits::set(tx, &target, in_flight_max))
-            .await
+        self.write(move |tx| permits::set(tx, &target, in_flight_max)).await
     }
 }
 
@@ -72,7 +66,7 @@ pub(crate) fn lease_tranche(
     let found = lease::find(tx, request.lease)?;
     if found.as_ref().is_some_and(|found| found.lease.instance != instance) {
         let because = "another instance has a lease with this id";
-        return Err(Error::new(Kind::Conflict, "lease tranche", request.lease).because(because));
+        return Err(Error::of(Kind::Conflict).because(because));
     }
     // Before the repeat: what a tombstoned instance holds is lost already, and is not given again.
     let id = [instance.0.into_bytes()];

@@ -5,8 +5,8 @@ use windrow_store::error::Cause;
 use windrow_store::{Error, Kind};
 
 /// The store error for a driver error.
-pub(crate) fn from_driver(cause: Driver, verb: &'static str, subject: &str) -> Error {
-    Error::new(kind(&cause), verb, subject).because(cause)
+pub(crate) fn from_driver(cause: Driver) -> Error {
+    Error::of(kind(&cause)).because(cause)
 }
 
 /// The store error for a schema that could not be brought up to date.
@@ -29,8 +29,8 @@ pub(crate) fn from_migration(cause: refinery::Error, subject: &str) -> Error {
 }
 
 /// A copy of an error for every call that shared its transaction.
-pub(crate) fn shared(cause: &Driver, verb: &'static str, subject: &str) -> Error {
-    Error::new(kind(cause), verb, subject).because(Cause::from(cause.to_string()))
+pub(crate) fn shared(cause: &Driver) -> Error {
+    Error::of(kind(cause)).because(Cause::from(cause.to_string()))
 }
 
 /// What a driver error means to a caller.

@@ -10,25 +10,22 @@ use bytes::Bytes;
 use rusqlite::{Row, params};
 use windrow_domain::event::VersionConflict;
 use windrow_domain::{Expected, Owner, Stream};
-use windrow_store::event::{
-    Append, Appended, Event, Events, NewEvent, Pruned, Snapshot, check_appends,
-};
-use windrow_store::inspect::{Binding, Cursor, Page, check_limit};
-use windrow_store::{Kind, Result, Scope};
+use windrow_store::event::{Append, Appended, Event, Events, NewEvent, Pruned, Snapshot};
+use windrow_store::inspect::{Binding, Cursor, Page};
+use windrow_store::{Error, Kind, Result, Scope};
 
 use crate::tx::{Tx, sql};
-use crate::{SqliteStore, row};
+use crate::{SqliteBackend, row};
 
 pub(crate) use prune::prune;
 
 #[async_trait]
-impl Events for SqliteStore {
+impl Events for SqliteBackend {
     async fn append(&self, appends: Vec<Append>) -> Result<Vec<Appended>> {
-        check_appends("append events", &appends)?;
         if appends.is_empty() {
             return Ok(Vec::new());
         }
-        self.write("append", "events", move |tx| append_all(tx, &appends)).await
+        self.write(move |tx| append_all(tx, &appends)).await
     }
 
     async fn read_stream(
@@ -38,9 +35,8 @@ impl Events for SqliteStore {
         from: u64,
         limit: u32,
     ) -> Result<Vec<Event>> {
-        check_limit("read events of", limit)?;
         let (owner, of) = (owner.clone(), stream.clone());
-        self.read("read events of", stream, move |tx| {
+        self.read(move |tx| {
             let asked = params![owner.as_str(), of.as_str(), row::int(from), limit];
             let events: Vec<Event> =
                 tx.all(sql!("event/read_stream"), asked, |row| Ok(read_event(row)?.1))?;
@@ -55,7 +51,7 @@ impl Events for SqliteStore {
 
     async fn stream_version(&self, owner: &Owner, stream: &Stream) -> Result<u64> {
         let (owner, of) = (owner.clone(), stream.clone());
-        self.read("read version of", stream, move |tx| version(tx, &owner, &of)).await
+        self.read(move |tx| version(tx, &owner, &of)).await
     }
 
     async fn read_all(
@@ -64,11 +60,10 @@ impl Events for SqliteStore {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Page<Event>> {
-        check_limit("read events", limit)?;
         let binding = Binding::new("events", scope, &());
         let after: i64 = Cursor::open(&binding, after)?.unwrap_or(0);
         let scope = scope.clone();
-        self.read("read events", "feed", move |tx| {
+        self.read(move |tx| {
             let rows = match scope.owner() {
                 None => tx.all(sql!("event/read_all"), params![after, limit], read_event)?,
                 Some(owner) => {
@@ -84,13 +79,12 @@ impl Events for SqliteStore {
     }
 
     async fn put_snapshot(&self, snapshot: Snapshot) -> Result<()> {
-        let subject = snapshot.stream.clone();
-        self.write("put snapshot of", subject, move |tx| put_snapshot(tx, &snapshot)).await
+        self.write(move |tx| put_snapshot(tx, &snapshot)).await
     }
 
     async fn snapshot(&self, owner: &Owner, stream: &Stream) -> Result<Option<Snapshot>> {
         let (owner, of) = (owner.clone(), stream.clone());
-        self.read("read snapshot of", stream, move |tx| {
+        self.read(move |tx| {
             let found = tx.one(sql!("event/snapshot"), [owner.as_str(), of.as_str()], |row| {
                 Ok((row::count(row, 0)?, row.get::<_, Vec<u8>>(1)?))
             })?;
@@ -113,7 +107,7 @@ fn check_kept(tx: &Tx<'_>, owner: &Owner, stream: &Stream, from: u64) -> Result<
     match kept {
         Some((first, snapshot)) if first > from => {
             let stream = stream.as_str().to_owned();
-            Err(tx.error(Kind::Missing).because(Pruned { stream, first, snapshot }))
+            Err(Error::of(Kind::Missing).because(Pruned { stream, first, snapshot }))
         }
         _ => Ok(()),
     }
@@ -155,7 +149,7 @@ fn append_one(tx: &Tx<'_>, append: &Append) -> Result<Appended> {
         }
         let stream = append.stream.as_str().to_owned();
         let conflict = VersionConflict { stream, expected, actual };
-        return Err(tx.error(Kind::Conflict).because(conflict));
+        return Err(Error::of(Kind::Conflict).because(conflict));
     }
     let appended = span(actual, &append.events);
     let (owner, stream) = (append.owner.as_str(), append.stream.as_str());
@@ -198,7 +192,7 @@ pub(crate) fn put_snapshot(tx: &Tx<'_>, snapshot: &Snapshot) -> Result<()> {
     let last = version(tx, owner, stream)?;
     if !(1..=last).contains(at) {
         let because = format!("the stream has versions 1 to {last}, not {at}");
-        return Err(tx.invalid("version", because));
+        return Err(Error::invalid("version", because));
     }
     let put = params![owner.as_str(), stream.as_str(), row::int(*at), state.as_ref()];
     tx.run(sql!("event/put_snapshot"), put).map(|_| ())

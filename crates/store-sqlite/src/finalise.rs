@@ -8,23 +8,21 @@ use rusqlite::params;
 use windrow_domain::batch::{Event, Refused, apply};
 use windrow_domain::{BatchId, FileId, InstanceId, State};
 use windrow_store::batch::Batch;
-use windrow_store::claim::check_lease_ms;
-use windrow_store::finalise::{Finalisation, Finalise, NewOutput, Rows, check_outputs};
+use windrow_store::finalise::{Finalisation, Finalise, NewOutput, Rows};
 use windrow_store::{Error, Kind, Result, Scope};
 
 use crate::tx::{Tx, sql};
-use crate::{SqliteStore, batch, fold, lifecycle, row};
+use crate::{SqliteBackend, batch, fold, lifecycle, row};
 
 #[async_trait]
-impl Finalise for SqliteStore {
+impl Finalise for SqliteBackend {
     async fn take_finalisation(
         &self,
         batch: BatchId,
         instance: InstanceId,
         lease_ms: u64,
     ) -> Result<Finalisation> {
-        check_lease_ms("take finalisation", lease_ms)?;
-        self.write("take finalisation", batch, move |tx| take(tx, batch, instance, lease_ms)).await
+        self.write(move |tx| take(tx, batch, instance, lease_ms)).await
     }
 
     async fn close_batch(
@@ -34,14 +32,12 @@ impl Finalise for SqliteStore {
         summary: &str,
         outputs: &[NewOutput],
     ) -> Result<Batch> {
-        check_outputs("close batch", outputs)?;
         let (held, summary, outputs) = (held.clone(), summary.to_owned(), outputs.to_vec());
-        self.write("close batch", held.batch, move |tx| close(tx, &held, rows, &summary, &outputs))
-            .await
+        self.write(move |tx| close(tx, &held, rows, &summary, &outputs)).await
     }
 
     async fn find_unclosed(&self, limit: u32) -> Result<Vec<BatchId>> {
-        self.write("find unclosed", "batches", move |tx| find_unclosed(tx, limit)).await
+        self.write(move |tx| find_unclosed(tx, limit)).await
     }
 }
 
@@ -65,13 +61,13 @@ fn take(tx: &Tx<'_>, id: BatchId, instance: InstanceId, lease_ms: u64) -> Result
     let batch = batch::find(tx, &Scope::All, id)?;
     let State::Finalizing(ending) = batch.state else {
         let refused = Refused { from: batch.state, event: Event::Closed };
-        return Err(Error::refusal("take finalisation", id, refused));
+        return Err(Error::refusal(refused));
     };
     let (by, holder) = (instance.0.into_bytes(), holder(tx, id)?);
     let token = match holder.token {
         Some(token) if holder.by == Some(by) => token,
         Some(_) if !holder.gone && holder.until.is_some_and(|until| until > tx.now) => {
-            return Err(tx.error(Kind::Contended).because("another instance is closing it"));
+            return Err(Error::of(Kind::Contended).because("another instance is closing it"));
         }
         _ => tx.sure(sql!("claim/next_token"), [], |row| row.get(0))?,
     };
@@ -99,17 +95,16 @@ fn close(
     let (holder, token) = (holder(tx, held.batch)?, row::int(held.token));
     let mine = holder.token == Some(token) && holder.by == Some(held.instance.0.into_bytes());
     if !mine || batch.generation != held.generation {
-        return Err(tx.error(Kind::LeaseLost));
+        return Err(Error::of(Kind::LeaseLost));
     }
     if batch.state.is_closed() {
         return Ok(batch);
     }
     if !rows.equal(&batch.counts) {
         let because = format!("{rows:?} were read, the counts are {:?}", batch.counts);
-        return Err(tx.error(Kind::Conflict).because(because));
+        return Err(Error::of(Kind::Conflict).because(because));
     }
-    let to = apply(batch.state, Event::Closed)
-        .map_err(|refused| Error::refusal("close batch", batch.id, refused))?;
+    let to = apply(batch.state, Event::Closed).map_err(Error::refusal)?;
     let closed =
         params![batch.id.0.into_bytes(), token, batch.generation, to.as_str(), tx.now, summary];
     tx.run(sql!("finalise/close"), closed)?;

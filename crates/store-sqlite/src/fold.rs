@@ -170,8 +170,7 @@ pub(crate) fn flip(tx: &Tx<'_>, batch: BatchId) -> Result<Option<BatchId>> {
         return Ok(None);
     }
     let from: State = tx.sure(sql!("lane/batch_state"), [id], |row| row::parsed(row, 0))?;
-    let to = apply(from, Event::LanesDone)
-        .map_err(|refused| Error::refusal("finalise batch", batch, refused))?;
+    let to = apply(from, Event::LanesDone).map_err(Error::refusal)?;
     tx.run(sql!("lane/flip_batch"), params![id, from.as_str(), to.as_str(), tx.now])?;
     Ok(Some(batch))
 }

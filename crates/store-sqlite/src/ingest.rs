@@ -16,35 +16,33 @@ use windrow_store::ingest::{
 };
 use windrow_store::{Error, Kind, Result, Scope};
 
-use crate::SqliteStore;
+use crate::SqliteBackend;
 use crate::row::{self, NO_LANE, lane_int};
-use crate::tx::{Tx, sql};
+use crate::tx::{Tx, invalid, sql};
 
 #[async_trait]
-impl Ingest for SqliteStore {
+impl Ingest for SqliteBackend {
     async fn open_file(&self, file: NewFile) -> Result<()> {
-        self.write("open file", file.id, move |tx| open(tx, &file)).await
+        self.write(move |tx| open(tx, &file)).await
     }
 
     async fn add_lines(&self, file: FileId, chunk: Chunk) -> Result<()> {
         // Here and not on the one thread that writes: it looks at every line.
-        let spans = chunk
-            .check()
-            .map_err(|because| Error::new(Kind::Invalid, "add lines", file).because(because))?;
-        self.write("add lines", file, move |tx| add_lines(tx, file, &chunk, &spans)).await
+        let spans = chunk.check().map_err(|because| Error::of(Kind::Invalid).because(because))?;
+        self.write(move |tx| add_lines(tx, file, &chunk, &spans)).await
     }
 
     async fn expire_file(&self, file: FileId, expires_at: Timestamp) -> Result<()> {
-        self.write("expire file", file, move |tx| expire(tx, file, expires_at)).await
+        self.write(move |tx| expire(tx, file, expires_at)).await
     }
 
     async fn seal_file(&self, file: FileId, verdict: Verdict) -> Result<File> {
-        self.write("seal file", file, move |tx| seal(tx, file, verdict)).await
+        self.write(move |tx| seal(tx, file, verdict)).await
     }
 
     async fn drop_file(&self, scope: &Scope, file: FileId) -> Result<()> {
         let scope = scope.clone();
-        self.write("drop file", file, move |tx| drop_file(tx, &scope, file)).await
+        self.write(move |tx| drop_file(tx, &scope, file)).await
     }
 }
 
@@ -79,7 +77,7 @@ fn read_output(row: &Row<'_>) -> rusqlite::Result<Option<Output>> {
 pub(crate) fn find(tx: &Tx<'_>, file: FileId) -> Result<File> {
     let found = tx.one(sql!("ingest/find_file"), [file.0.into_bytes()], read_file)?;
     let found = found.filter(|file| file.state != FileState::Dropped);
-    found.ok_or_else(|| tx.error(Kind::Missing))
+    found.ok_or_else(|| Error::of(Kind::Missing))
 }
 
 /// Whether a batch that is not closed uses the file.
@@ -92,7 +90,7 @@ fn open(tx: &Tx<'_>, file: &NewFile) -> Result<()> {
     if let Some(found) = tx.one(sql!("ingest/find_file"), [id], read_file)? {
         return match found.state == FileState::Open && found.owner == file.owner {
             true => Ok(()),
-            false => Err(tx.error(Kind::Conflict).because("a file with this id exists already")),
+            false => Err(Error::of(Kind::Conflict).because("a file with this id exists already")),
         };
     }
     let expires_at = file.expires_at.map(|at| at.as_microsecond());
@@ -117,15 +115,15 @@ fn add_lines(tx: &Tx<'_>, file: FileId, chunk: &Chunk, spans: &[Span]) -> Result
         return Ok(());
     }
     if found.state != FileState::Open {
-        return Err(tx.error(Kind::Conflict).because("the file is sealed"));
+        return Err(Error::of(Kind::Conflict).because("the file is sealed"));
     }
     if chunk.no != found.chunks {
         let because = format!("chunk {} came, chunk {} is next", chunk.no, found.chunks);
-        return Err(tx.error(Kind::Conflict).because(because));
+        return Err(Error::of(Kind::Conflict).because(because));
     }
     let mut lanes = growing(tx, file)?;
-    add_lanes(tx, &mut lanes, &chunk.lanes)?;
-    let requests = grow(tx, &mut lanes, spans)?;
+    add_lanes(&mut lanes, &chunk.lanes)?;
+    let requests = grow(&mut lanes, spans)?;
     insert_templates(tx, file, chunk)?;
     for (lane, growing) in lanes.iter().filter(|(_, growing)| growing.changed) {
         let target = growing.target.as_ref().map(Target::as_str);
@@ -151,11 +149,14 @@ fn growing(tx: &Tx<'_>, file: FileId) -> Result<Lanes> {
     Ok(lanes.into_iter().collect())
 }
 
-fn add_lanes(tx: &Tx<'_>, lanes: &mut Lanes, new: &[NewLane]) -> Result<()> {
+fn add_lanes(lanes: &mut Lanes, new: &[NewLane]) -> Result<()> {
     for lane in new {
         let next = lanes.keys().filter(|no| **no != NO_LANE).count();
         if usize::from(lane.lane) != next {
-            return Err(tx.invalid("lanes", format!("lane {} came, {next} is next", lane.lane)));
+            return Err(Error::invalid(
+                "lanes",
+                format!("lane {} came, {next} is next", lane.lane),
+            ));
         }
         let target = Some(lane.target.clone());
         lanes.insert(lane.lane.into(), Growing { target, lines: 0, changed: true });
@@ -164,7 +165,7 @@ fn add_lanes(tx: &Tx<'_>, lanes: &mut Lanes, new: &[NewLane]) -> Result<()> {
 }
 
 /// Counts the spans; gives how many of their pieces are requests.
-fn grow(tx: &Tx<'_>, lanes: &mut Lanes, spans: &[Span]) -> Result<u64> {
+fn grow(lanes: &mut Lanes, spans: &[Span]) -> Result<u64> {
     let mut requests = 0;
     for span in spans {
         let no = lane_int(span.lane);
@@ -172,11 +173,11 @@ fn grow(tx: &Tx<'_>, lanes: &mut Lanes, spans: &[Span]) -> Result<u64> {
             lanes.entry(no).or_insert(Growing { target: None, lines: 0, changed: true });
         }
         let Some(lane) = lanes.get_mut(&no) else {
-            return Err(tx.invalid("lanes", format!("lane {no} has no target")));
+            return Err(invalid(format!("lane {no} has no target")));
         };
         if lane.lines != span.first {
             let because = format!("lane {no} has {} lines, {} came", lane.lines, span.first);
-            return Err(tx.error(Kind::Conflict).because(because));
+            return Err(Error::of(Kind::Conflict).because(because));
         }
         lane.lines += span.count;
         lane.changed = true;
@@ -211,24 +212,23 @@ fn spans_text(spans: &[Span]) -> String {
 fn expire(tx: &Tx<'_>, file: FileId, expires_at: Timestamp) -> Result<()> {
     let expiry = params![file.0.into_bytes(), expires_at.as_microsecond()];
     match tx.run(sql!("ingest/expire_file"), expiry)? {
-        0 => Err(tx.error(Kind::Missing)),
+        0 => Err(Error::of(Kind::Missing)),
         _ => Ok(()),
     }
 }
 
 /// Fixes an open file; a repeat finds it fixed already.
 pub(crate) fn seal(tx: &Tx<'_>, file: FileId, verdict: Verdict) -> Result<File> {
-    verdict.check("seal file")?;
     let found = find(tx, file)?;
     let (state, errors, endpoint) = verdict.columns();
     if found.state != FileState::Open {
         return match found.state == state {
             true => Ok(found),
-            false => Err(tx.error(Kind::Conflict).because("it was sealed with another verdict")),
+            false => Err(Error::of(Kind::Conflict).because("it was sealed with another verdict")),
         };
     }
     if state == FileState::Sealed && found.lines == 0 {
-        return Err(tx.invalid("verdict", "a file without a request cannot be valid"));
+        return Err(invalid("a file without a request cannot be valid"));
     }
     let sealed = params![file.0.into_bytes(), state.as_str(), errors, tx.now, endpoint];
     tx.run(sql!("ingest/seal_file"), sealed)?;
@@ -238,10 +238,10 @@ pub(crate) fn seal(tx: &Tx<'_>, file: FileId, verdict: Verdict) -> Result<File> 
 fn drop_file(tx: &Tx<'_>, scope: &Scope, file: FileId) -> Result<()> {
     let found = find(tx, file)?;
     if scope.owner().is_some_and(|owner| owner != found.owner.as_str()) {
-        return Err(tx.error(Kind::Missing));
+        return Err(Error::of(Kind::Missing));
     }
     if is_needed(tx, file)? {
-        return Err(tx.error(Kind::Conflict).because("a batch that is not closed needs it"));
+        return Err(Error::of(Kind::Conflict).because("a batch that is not closed needs it"));
     }
     tx.run(sql!("ingest/drop_file"), params![file.0.into_bytes(), tx.now]).map(|_| ())
 }

@@ -4,36 +4,34 @@ use async_trait::async_trait;
 use rusqlite::{Row, params};
 use uuid::Uuid;
 use windrow_domain::KeyId;
-use windrow_store::inspect::{Binding, Cursor, Page, check_limit};
-use windrow_store::key::{Key, Keys, KeysQuery, NewKey, check_touched};
-use windrow_store::{Kind, Result, Scope};
+use windrow_store::inspect::{Binding, Cursor, Page};
+use windrow_store::key::{Key, Keys, KeysQuery, NewKey};
+use windrow_store::{Error, Kind, Result, Scope};
 
 use crate::tx::{Tx, sql};
-use crate::{SqliteStore, inspect, row};
+use crate::{SqliteBackend, inspect, row};
 
 #[async_trait]
-impl Keys for SqliteStore {
+impl Keys for SqliteBackend {
     async fn add_key(&self, key: NewKey) -> Result<Key> {
-        key.check("add key")?;
-        self.write("add key", key.id, move |tx| add(tx, &key)).await
+        self.write(move |tx| add(tx, &key)).await
     }
 
     async fn find_key(&self, hash: &[u8; 32]) -> Result<Key> {
         let hash = *hash;
         let find = move |tx: &Tx<'_>| {
             let found = tx.one(sql!("key/find_key"), params![tx.now, hash], read_key)?;
-            found.ok_or_else(|| tx.error(Kind::Missing))
+            found.ok_or_else(|| Error::of(Kind::Missing))
         };
-        self.read("find key", "by hash", find).await
+        self.read(find).await
     }
 
     async fn touch_keys(&self, keys: &[KeyId]) -> Result<()> {
-        check_touched("touch keys", keys)?;
         if keys.is_empty() {
             return Ok(());
         }
         let keys = keys.to_vec();
-        self.write("touch keys", "keys", move |tx| {
+        self.write(move |tx| {
             keys.iter().try_for_each(|key| {
                 tx.run(sql!("key/touch_keys"), params![tx.now, key.0.into_bytes()]).map(|_| ())
             })
@@ -43,7 +41,7 @@ impl Keys for SqliteStore {
 
     async fn revoke_key(&self, scope: &Scope, key: KeyId) -> Result<Key> {
         let scope = scope.clone();
-        self.write("revoke key", key, move |tx| {
+        self.write(move |tx| {
             let found = find(tx, &scope, key)?;
             tx.run(sql!("key/revoke_key"), params![tx.now, found.id.0.into_bytes()])?;
             find(tx, &scope, key)
@@ -52,9 +50,8 @@ impl Keys for SqliteStore {
     }
 
     async fn keys(&self, scope: &Scope, query: KeysQuery) -> Result<Page<Key>> {
-        check_limit("list keys", query.limit)?;
         let scope = scope.clone();
-        self.read("list keys", "page", move |tx| list(tx, &scope, &query)).await
+        self.read(move |tx| list(tx, &scope, &query)).await
     }
 }
 
@@ -74,7 +71,7 @@ fn read_key(row: &Row<'_>) -> rusqlite::Result<Key> {
 
 fn find(tx: &Tx<'_>, scope: &Scope, key: KeyId) -> Result<Key> {
     let of = params![key.0.into_bytes(), scope.owner()];
-    tx.one(sql!("key/find"), of, read_key)?.ok_or_else(|| tx.error(Kind::Missing))
+    tx.one(sql!("key/find"), of, read_key)?.ok_or_else(|| Error::of(Kind::Missing))
 }
 
 fn add(tx: &Tx<'_>, new: &NewKey) -> Result<Key> {
@@ -87,7 +84,7 @@ fn add(tx: &Tx<'_>, new: &NewKey) -> Result<Key> {
         [(key, hash)] if *hash == new.hash && new.is(key) => return Ok(key.clone()),
         _ => {
             let because = "its id or its secret is in use already";
-            return Err(tx.error(Kind::Conflict).because(because));
+            return Err(Error::of(Kind::Conflict).because(because));
         }
     }
     let key = params![

@@ -51,10 +51,10 @@ use writer::Writer;
 /// A store in an SQLite database. Cheap to clone; the last clone closes it.
 #[derive(Clone)]
 pub struct SqliteStore {
-    writer: Writer,
-    /// None in memory, where only the writer's connection can see the database.
-    readers: Option<Readers>,
+    backend: SqliteBackend,
 }
+
+windrow_store::checked_store!(SqliteStore);
 
 /// How well calls share commits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,40 +68,12 @@ pub struct Stats {
 impl SqliteStore {
     /// Opens the database, creating it when it is not there, and brings its schema up to date.
     pub async fn open(options: Options) -> Result<Self> {
-        open::open(options).await
+        Ok(Self { backend: SqliteBackend::open(options).await? })
     }
 
     /// What the writer did since it began.
     pub fn stats(&self) -> Stats {
-        let tally = &self.writer.tally;
-        Stats {
-            calls: tally.calls.load(Ordering::Relaxed),
-            commits: tally.commits.load(Ordering::Relaxed),
-        }
-    }
-
-    async fn write<T, F>(
-        &self,
-        verb: &'static str,
-        subject: impl fmt::Display,
-        work: F,
-    ) -> Result<T>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
-    {
-        self.writer.call(verb, subject.to_string(), work).await
-    }
-
-    async fn read<T, F>(&self, verb: &'static str, subject: impl fmt::Display, work: F) -> Result<T>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
-    {
-        match &self.readers {
-            Some(readers) => readers.call(verb, subject.to_string(), work).await,
-            None => self.writer.call(verb, subject.to_string(), work).await,
-        }
+        self.backend.stats()
     }
 }
 
@@ -111,9 +83,51 @@ impl fmt::Debug for SqliteStore {
     }
 }
 
-impl MessageStore for SqliteStore {}
+/// What does the work behind the seam: arguments are checked before it sees them, and its errors are
+/// named after it gave them.
+#[derive(Clone)]
+struct SqliteBackend {
+    writer: Writer,
+    /// None in memory, where only the writer's connection can see the database.
+    readers: Option<Readers>,
+}
 
-impl Store for SqliteStore {
+impl SqliteBackend {
+    async fn open(options: Options) -> Result<Self> {
+        open::open(options).await
+    }
+
+    fn stats(&self) -> Stats {
+        let tally = &self.writer.tally;
+        Stats {
+            calls: tally.calls.load(Ordering::Relaxed),
+            commits: tally.commits.load(Ordering::Relaxed),
+        }
+    }
+
+    async fn write<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
+    {
+        self.writer.call(work).await
+    }
+
+    async fn read<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
+    {
+        match &self.readers {
+            Some(readers) => readers.call(work).await,
+            None => self.writer.call(work).await,
+        }
+    }
+}
+
+impl MessageStore for SqliteBackend {}
+
+impl Store for SqliteBackend {
     fn capabilities(&self) -> Capabilities {
         Capabilities { name: "sqlite", writers: false, durable: self.readers.is_some() }
     }

@@ -3,39 +3,38 @@
 use async_trait::async_trait;
 use rusqlite::params;
 use windrow_domain::InstanceId;
-use windrow_store::member::{Member, Members, NewMember, check_duty};
-use windrow_store::{Kind, Result};
+use windrow_store::member::{Member, Members, NewMember};
+use windrow_store::{Error, Kind, Result};
 
 use crate::fold::Folds;
 use crate::tx::{Tx, sql};
-use crate::{SqliteStore, lease, permits, row};
+use crate::{SqliteBackend, lease, permits, row};
 
 #[async_trait]
-impl Members for SqliteStore {
+impl Members for SqliteBackend {
     async fn register(&self, member: NewMember) -> Result<()> {
-        self.write("register", member.instance, move |tx| register(tx, &member)).await
+        self.write(move |tx| register(tx, &member)).await
     }
 
     async fn heartbeat(&self, instance: InstanceId) -> Result<()> {
-        self.write("send heartbeat of", instance, move |tx| heartbeat(tx, instance)).await
+        self.write(move |tx| heartbeat(tx, instance)).await
     }
 
     async fn take_duty(&self, instance: InstanceId, duty: &str, lease_ms: u64) -> Result<bool> {
-        check_duty("take duty", duty, lease_ms)?;
         let name = duty.to_owned();
-        self.write("take duty", duty, move |tx| take_duty(tx, instance, &name, lease_ms)).await
+        self.write(move |tx| take_duty(tx, instance, &name, lease_ms)).await
     }
 
     async fn tombstone(&self, instance: InstanceId) -> Result<u64> {
-        self.write("tombstone", instance, move |tx| tombstone(tx, instance)).await
+        self.write(move |tx| tombstone(tx, instance)).await
     }
 
     async fn reap_members(&self, stale_ms: u64, limit: u32) -> Result<Vec<InstanceId>> {
-        self.write("reap members", "stale", move |tx| reap(tx, stale_ms, limit)).await
+        self.write(move |tx| reap(tx, stale_ms, limit)).await
     }
 
     async fn members(&self) -> Result<Vec<Member>> {
-        self.read("list members", "all", list).await
+        self.read(list).await
     }
 }
 
@@ -55,8 +54,8 @@ pub(crate) fn heartbeat(tx: &Tx<'_>, instance: InstanceId) -> Result<()> {
         return Ok(());
     }
     match tx.one(sql!("member/find"), [id], |row| row.get::<_, Option<i64>>(0))? {
-        Some(_) => Err(tx.error(Kind::LeaseLost).because("it is tombstoned")),
-        None => Err(tx.error(Kind::Missing)),
+        Some(_) => Err(Error::of(Kind::LeaseLost).because("it is tombstoned")),
+        None => Err(Error::of(Kind::Missing)),
     }
 }
 
@@ -69,7 +68,7 @@ fn take_duty(tx: &Tx<'_>, instance: InstanceId, duty: &str, lease_ms: u64) -> Re
 fn tombstone(tx: &Tx<'_>, instance: InstanceId) -> Result<u64> {
     let id = instance.0.into_bytes();
     let known = tx.one(sql!("member/find"), [id], |row| row.get::<_, Option<i64>>(0))?;
-    known.ok_or_else(|| tx.error(Kind::Missing))?;
+    known.ok_or_else(|| Error::of(Kind::Missing))?;
     let (mut folds, mut lines) = (Folds::default(), 0);
     for row in lease::of_instance(tx, instance)? {
         lines += lease::release(tx, &row, &mut folds)?;

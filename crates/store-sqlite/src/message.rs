@@ -14,81 +14,70 @@ mod tidy;
 use async_trait::async_trait;
 use rusqlite::Row;
 use windrow_domain::{DeadLetterId, Queue};
-use windrow_store::inspect::{Page, check_limit};
+use windrow_store::inspect::Page;
 use windrow_store::message::{
     Backlog, Commit, Committed, DeadLetter, Exchange, Exchanged, Message, MessageRef,
     MessageRetention, Messages, MessagesQuery, NewMessage, PrunedMessages, Read, Sent, Work,
-    check_send,
 };
 use windrow_store::{Result, Scope};
 
 use crate::tx::Tx;
-use crate::{SqliteStore, member, row};
+use crate::{SqliteBackend, member, row};
 
 pub(crate) use commit::write as write_commit;
 
 #[async_trait]
-impl Messages for SqliteStore {
+impl Messages for SqliteBackend {
     async fn send(&self, messages: Vec<NewMessage>) -> Result<Vec<Sent>> {
-        check_send("send", &messages)?;
         if messages.is_empty() {
             return Ok(Vec::new());
         }
-        self.write("send", "messages", move |tx| send::all(tx, &messages)).await
+        self.write(move |tx| send::all(tx, &messages)).await
     }
 
     async fn read_owned(&self, read: Read) -> Result<Work> {
-        read.check("read messages of")?;
-        self.read("read messages of", read.instance, move |tx| read::owned(tx, &read)).await
+        self.read(move |tx| read::owned(tx, &read)).await
     }
 
     async fn commit(&self, commit: Commit) -> Result<Committed> {
-        commit.check("commit for")?;
-        self.write("commit for", commit.instance, move |tx| commit::write(tx, &commit)).await
+        self.write(move |tx| commit::write(tx, &commit)).await
     }
 
     async fn exchange(&self, exchange: Exchange) -> Result<Exchanged> {
-        let verb = "exchange for";
-        exchange.commit.check(verb)?;
-        exchange.read.iter().try_for_each(|read| read.check(verb))?;
-        let instance = exchange.commit.instance;
         // Most exchanges of a quiet instance write nothing, and need not wait for those that do.
-        match exchange.heartbeat || !is_empty(&exchange.commit) {
-            true => self.write(verb, instance, move |tx| do_exchange(tx, &exchange)).await,
-            false => self.read(verb, instance, move |tx| do_exchange(tx, &exchange)).await,
+        if exchange.heartbeat || !is_empty(&exchange.commit) {
+            self.write(move |tx| do_exchange(tx, &exchange)).await
+        } else {
+            self.read(move |tx| do_exchange(tx, &exchange)).await
         }
     }
 
     async fn messages(&self, scope: &Scope, query: MessagesQuery) -> Result<Page<Message>> {
-        check_limit("list messages", query.limit)?;
         let scope = scope.clone();
-        self.read("list messages", "page", move |tx| list::page(tx, &scope, &query)).await
+        self.read(move |tx| list::page(tx, &scope, &query)).await
     }
 
     async fn dead_letters(&self, scope: &Scope, query: MessagesQuery) -> Result<Page<DeadLetter>> {
-        check_limit("list dead letters", query.limit)?;
         let scope = scope.clone();
-        self.read("list dead letters", "page", move |tx| dead::page(tx, &scope, &query)).await
+        self.read(move |tx| dead::page(tx, &scope, &query)).await
     }
 
     async fn replay_dead(&self, scope: &Scope, ids: &[DeadLetterId]) -> Result<Vec<Sent>> {
-        dead::check_ids("replay", ids)?;
         let (scope, ids) = (scope.clone(), ids.to_vec());
-        self.write("replay", "dead letters", move |tx| dead::replay(tx, &scope, &ids)).await
+        self.write(move |tx| dead::replay(tx, &scope, &ids)).await
     }
 
     async fn discard_dead(&self, scope: &Scope, ids: &[DeadLetterId]) -> Result<u64> {
-        dead::check_ids("discard", ids)?;
         let (scope, ids) = (scope.clone(), ids.to_vec());
-        self.write("discard", "dead letters", move |tx| dead::discard(tx, &scope, &ids)).await
+        self.write(move |tx| dead::discard(tx, &scope, &ids)).await
     }
 
     async fn backlog(&self) -> Result<Vec<Backlog>> {
-        self.read("count backlog", "messages", backlog::count).await
+        self.read(backlog::count).await
     }
 
     async fn prune_messages(&self, upkeep: MessageRetention, limit: u32) -> Result<PrunedMessages> {
-        self.write("tidy", "messages", move |tx| tidy::all(tx, &upkeep, limit)).await
+        self.write(move |tx| tidy::all(tx, &upkeep, limit)).await
     }
 }
 

@@ -5,25 +5,20 @@ use bytes::Bytes;
 use rusqlite::params;
 use windrow_domain::partition::partition_of;
 use windrow_store::Result;
-use windrow_store::error::within;
-use windrow_store::object::{OBJECTS_MAX, ObjectKey, Objects, PutState};
+use windrow_store::object::{ObjectKey, Objects, PutState};
 use windrow_store::partition::Fence;
 
-use crate::tx::{Tx, sql};
-use crate::{SqliteStore, partition};
+use crate::tx::{Tx, invalid, sql};
+use crate::{SqliteBackend, partition};
 
 #[async_trait]
-impl Objects for SqliteStore {
+impl Objects for SqliteBackend {
     async fn states(&self, keys: &[ObjectKey]) -> Result<Vec<Option<Bytes>>> {
-        within("read states", "objects", keys.len().max(1) as u64, OBJECTS_MAX as u64)?;
         if keys.is_empty() {
             return Ok(Vec::new());
         }
         let keys = keys.to_vec();
-        self.read("read states", "objects", move |tx| {
-            keys.iter().map(|key| state(tx, key)).collect()
-        })
-        .await
+        self.read(move |tx| keys.iter().map(|key| state(tx, key)).collect()).await
     }
 }
 
@@ -42,7 +37,7 @@ pub(crate) fn put_states(tx: &Tx<'_>, fences: &[Fence], states: &[PutState]) -> 
         let no = partition_of(owner, stream, count);
         if !fences.iter().any(|fence| fence.partition == no) {
             let because = format!("partition {no} of object {stream} has no fence");
-            return Err(tx.invalid("fences", because));
+            return Err(invalid(because));
         }
         match state {
             Some(state) => {

@@ -11,7 +11,7 @@ use windrow_store::{Error, Kind, Result, Time};
 
 use crate::readers::Readers;
 use crate::writer::{Log, Writer};
-use crate::{SqliteStore, error, schema};
+use crate::{SqliteBackend, error, schema};
 
 /// Prepared statements kept for each connection; there are fewer files under `sql/`.
 const STATEMENTS_MAX: usize = 256;
@@ -82,7 +82,7 @@ impl Options {
 }
 
 /// Opens on a thread of its own: migrating may take a while, and waits for other processes.
-pub(crate) async fn open(options: Options) -> Result<SqliteStore> {
+pub(crate) async fn open(options: Options) -> Result<SqliteBackend> {
     let (reply, opened) = tokio::sync::oneshot::channel();
     let start = move || {
         let _ = reply.send(start(&options));
@@ -92,12 +92,12 @@ pub(crate) async fn open(options: Options) -> Result<SqliteStore> {
     opened.await.unwrap_or_else(|_| Err(Error::new(Kind::Corrupt, "open", "database")))
 }
 
-fn start(options: &Options) -> Result<SqliteStore> {
+fn start(options: &Options) -> Result<SqliteBackend> {
     let time = &options.time;
     let Location::File(path) = &options.location else {
         let conn = connect(options, None)?;
         let writer = Writer::start(conn, time.clone(), None).map_err(no_thread)?;
-        return Ok(SqliteStore { writer, readers: None });
+        return Ok(SqliteBackend { writer, readers: None });
     };
     let conn = connect(options, Some(path))?;
     let readers = (0..options.readers.max(1))
@@ -108,7 +108,7 @@ fn start(options: &Options) -> Result<SqliteStore> {
     let log = Log { path: wal.into(), busy: Duration::from_millis(options.busy_ms_max) };
     let writer = Writer::start(conn, time.clone(), Some(log)).map_err(no_thread)?;
     let readers = Readers::start(readers, time).map_err(no_thread)?;
-    Ok(SqliteStore { writer, readers: Some(readers) })
+    Ok(SqliteBackend { writer, readers: Some(readers) })
 }
 
 fn no_thread(cause: std::io::Error) -> Error {
@@ -131,7 +131,7 @@ fn connect(options: &Options, path: Option<&Path>) -> Result<Connection> {
 
 fn connect_once(options: &Options, path: Option<&Path>) -> Result<Connection> {
     let subject = path.map_or_else(|| "memory".to_owned(), |path| path.display().to_string());
-    let failed = |cause| error::from_driver(cause, "open", &subject);
+    let failed = |cause| error::from_driver(cause).named("open", &subject);
     let opened = match path {
         Some(path) => Connection::open(path),
         None => Connection::open_in_memory(),
@@ -151,7 +151,7 @@ fn connect_reader(options: &Options, path: &Path) -> Result<Connection> {
         conn.pragma_update(None, "query_only", true)?;
         Ok(conn)
     };
-    open().map_err(|cause| error::from_driver(cause, "open", &path.display().to_string()))
+    open().map_err(|cause| error::from_driver(cause).named("open", path.display()))
 }
 
 fn configure(conn: &Connection, options: &Options) -> rusqlite::Result<()> {

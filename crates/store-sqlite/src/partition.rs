@@ -9,27 +9,23 @@ use async_trait::async_trait;
 use rusqlite::{Row, params};
 use windrow_domain::{InstanceId, PartitionNo};
 use windrow_store::partition::{Fence, Partition, Partitions, Serving, Setup, Taken};
-use windrow_store::{Kind, Result};
+use windrow_store::{Error, Kind, Result};
 
 use crate::tx::{Tx, sql};
-use crate::{SqliteStore, row};
+use crate::{SqliteBackend, row};
 
 #[async_trait]
-impl Partitions for SqliteStore {
+impl Partitions for SqliteBackend {
     async fn set_up(&self, setup: Setup) -> Result<Setup> {
-        setup.check("set up messages")?;
-        self.write("set up messages", setup.service.clone(), move |tx| set_up(tx, setup)).await
+        self.write(move |tx| set_up(tx, setup)).await
     }
 
     async fn setup(&self) -> Result<Option<Setup>> {
-        self.read("read set-up", "messages", find_setup).await
+        self.read(find_setup).await
     }
 
     async fn partitions(&self) -> Result<Vec<Partition>> {
-        self.read("list partitions", "all", |tx| {
-            tx.all(sql!("partition/partitions"), [], read_partition)
-        })
-        .await
+        self.read(|tx| tx.all(sql!("partition/partitions"), [], read_partition)).await
     }
 
     async fn take_partitions(
@@ -38,17 +34,17 @@ impl Partitions for SqliteStore {
         wanted: &[PartitionNo],
     ) -> Result<Vec<Taken>> {
         let wanted: BTreeSet<_> = wanted.iter().copied().collect();
-        self.write("take partitions", instance, move |tx| take(tx, instance, &wanted)).await
+        self.write(move |tx| take(tx, instance, &wanted)).await
     }
 
     async fn release_partitions(&self, instance: InstanceId, fences: &[Fence]) -> Result<u64> {
         let fences = fences.to_vec();
-        self.write("release partitions", instance, move |tx| release(tx, instance, &fences)).await
+        self.write(move |tx| release(tx, instance, &fences)).await
     }
 
     async fn clear_suspects(&self, instance: InstanceId, fences: &[Fence]) -> Result<()> {
         let fences = fences.to_vec();
-        self.write("clear suspects", instance, move |tx| {
+        self.write(move |tx| {
             check_fences(tx, instance, &fences)?;
             fences.iter().try_for_each(|fence| {
                 tx.run(sql!("partition/clear_suspects"), owned(instance, fence)).map(|_| ())
@@ -72,7 +68,7 @@ fn set_up(tx: &Tx<'_>, mut setup: Setup) -> Result<Setup> {
                 "service {:?} with {} partitions is fixed here, not {:?} with {}",
                 fixed.service, fixed.partitions, setup.service, setup.partitions
             );
-            return Err(tx.error(Kind::Conflict).because(because));
+            return Err(Error::of(Kind::Conflict).because(because));
         }
     }
     for serving in serving(tx, &setup.service)? {
@@ -114,7 +110,7 @@ pub(crate) fn find_setup(tx: &Tx<'_>) -> Result<Option<Setup>> {
 pub(crate) fn count(tx: &Tx<'_>) -> Result<u16> {
     let found = tx.one(sql!("partition/setup"), [], |row| row.get(1))?;
     found.ok_or_else(|| {
-        tx.error(Kind::Refused).because("messages were never set up in this database")
+        Error::of(Kind::Refused).because("messages were never set up in this database")
     })
 }
 
@@ -132,8 +128,8 @@ fn read_partition(row: &Row<'_>) -> rusqlite::Result<Partition> {
 
 fn take(tx: &Tx<'_>, instance: InstanceId, wanted: &BTreeSet<PartitionNo>) -> Result<Vec<Taken>> {
     match find_member(tx, instance)? {
-        None => return Err(tx.error(Kind::Missing).because("it never registered")),
-        Some(false) => return Err(tx.error(Kind::LeaseLost).because("it is tombstoned")),
+        None => return Err(Error::of(Kind::Missing).because("it never registered")),
+        Some(false) => return Err(Error::of(Kind::LeaseLost).because("it is tombstoned")),
         Some(true) => {}
     }
     let mut taken = Vec::with_capacity(wanted.len());
@@ -175,13 +171,13 @@ fn find_member(tx: &Tx<'_>, instance: InstanceId) -> Result<Option<bool>> {
 /// `LeaseLost` unless the instance is live and each partition is its own at that epoch.
 pub(crate) fn check_fences(tx: &Tx<'_>, instance: InstanceId, fences: &[Fence]) -> Result<()> {
     if find_member(tx, instance)? != Some(true) {
-        return Err(tx.error(Kind::LeaseLost).because("it is tombstoned or unknown"));
+        return Err(Error::of(Kind::LeaseLost).because("it is tombstoned or unknown"));
     }
     match lost(tx, instance, fences)?.first() {
         None => Ok(()),
         Some(no) => {
             let because = format!("partition {no} is not its own at that epoch");
-            Err(tx.error(Kind::LeaseLost).because(because))
+            Err(Error::of(Kind::LeaseLost).because(because))
         }
     }
 }

@@ -44,12 +44,12 @@ impl Readers {
         (self.connections, self.busy.load(Ordering::Relaxed))
     }
 
-    pub(crate) async fn call<T, F>(&self, verb: &'static str, subject: String, work: F) -> Result<T>
+    pub(crate) async fn call<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
     {
-        submit(&self.queue, verb, subject, false, work).await
+        submit(&self.queue, false, work).await
     }
 }
 

@@ -3,43 +3,23 @@
 //! Holds throughout: a lease that is not the caller's changes nothing; outcomes are planned against
 //! the row's own outstanding set and never against the caller's belief.
 
-use std::collections::HashSet;
-
 use async_trait::async_trait;
 use rusqlite::params;
 use windrow_domain::{InstanceId, Lease};
-use windrow_store::claim::Request;
-use windrow_store::record::{
-    Back, Finished, Fold, Outcomes, Plan, Record, Reply, TURN_LEASES_MAX, Turn, plan,
-};
-use windrow_store::{Error, Kind, Result};
+use windrow_store::Result;
+use windrow_store::record::{Back, Finished, Fold, Outcomes, Plan, Record, Reply, Turn, plan};
 
 use crate::fold::{Delta, Folds};
 use crate::lease::{self, LeaseRow};
 use crate::returned::{self, Bucket};
 use crate::tx::{Tx, sql};
-use crate::{SqliteStore, claim, row};
+use crate::{SqliteBackend, claim, row};
 
 #[async_trait]
-impl Record for SqliteStore {
+impl Record for SqliteBackend {
     async fn turn(&self, turn: Turn) -> Result<Reply> {
-        check(&turn)?;
-        self.write("record turn", turn.instance, move |tx| run(tx, &turn)).await
+        self.write(move |tx| run(tx, &turn)).await
     }
-}
-
-fn check(turn: &Turn) -> Result<()> {
-    let invalid = |because: String| {
-        Err(Error::new(Kind::Invalid, "record turn", "outcomes").because(because))
-    };
-    if turn.outcomes.len() > TURN_LEASES_MAX {
-        return invalid(format!("a turn records at most {TURN_LEASES_MAX} leases"));
-    }
-    let mut seen = HashSet::new();
-    if let Some(twice) = turn.outcomes.iter().find(|outcomes| !seen.insert(outcomes.held.id)) {
-        return invalid(format!("lease {} is named twice", twice.held.id));
-    }
-    turn.claim.as_ref().map_or(Ok(()), Request::check)
 }
 
 fn run(tx: &Tx<'_>, turn: &Turn) -> Result<Reply> {

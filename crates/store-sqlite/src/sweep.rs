@@ -17,20 +17,20 @@ use crate::fold::{Delta, Folds};
 use crate::lease::{self, LeaseRow};
 use crate::returned::Bucket;
 use crate::tx::{Tx, sql};
-use crate::{SqliteStore, batch, permits, record, row};
+use crate::{SqliteBackend, batch, permits, record, row};
 
 #[async_trait]
-impl Sweep for SqliteStore {
+impl Sweep for SqliteBackend {
     async fn return_lost(&self, limit: u32, crashes_max: u32) -> Result<Lost> {
-        self.write("return lost", "leases", move |tx| return_lost(tx, limit, crashes_max)).await
+        self.write(move |tx| return_lost(tx, limit, crashes_max)).await
     }
 
     async fn expire_batches(&self, limit: u32) -> Result<Vec<BatchId>> {
-        self.write("expire", "batches", move |tx| expire(tx, limit)).await
+        self.write(move |tx| expire(tx, limit)).await
     }
 
     async fn prune(&self, retention: Retention, limit: u32) -> Result<Pruned> {
-        self.write("prune", "store", move |tx| prune(tx, &retention, limit)).await
+        self.write(move |tx| prune(tx, &retention, limit)).await
     }
 
     async fn find_dropped_outputs(&self, limit: u32) -> Result<Vec<DroppedOutput>> {
@@ -39,7 +39,7 @@ impl Sweep for SqliteStore {
                 Ok(DroppedOutput { file: FileId(row::uuid(row, 0)?), place: row.get(1)? })
             })
         };
-        self.read("find dropped", "outputs", find).await
+        self.read(find).await
     }
 
     async fn forget_outputs(&self, outputs: &[DroppedOutput]) -> Result<()> {
@@ -50,11 +50,11 @@ impl Sweep for SqliteStore {
                 tx.run(sql!("sweep/forget_outputs"), gone).map(|_| ())
             })
         };
-        self.write("forget", "outputs", forget).await
+        self.write(forget).await
     }
 
     async fn reap(&self, rows_max: u32) -> Result<Reaped> {
-        self.write("reap", "store", move |tx| reap(tx, rows_max)).await
+        self.write(move |tx| reap(tx, rows_max)).await
     }
 }
 

@@ -21,13 +21,11 @@ use windrow_store::transactional::{
 };
 use windrow_store::{Error, Kind, Result};
 
-use crate::tx::Tx;
-use crate::{SqliteStore, message, partition};
-
-const VERB: &str = "commit inside for";
+use crate::tx::{Tx, invalid};
+use crate::{SqliteBackend, message, partition};
 
 #[async_trait]
-impl Transactions for SqliteStore {
+impl Transactions for SqliteBackend {
     async fn commit_with(
         &self,
         instance: InstanceId,
@@ -35,14 +33,13 @@ impl Transactions for SqliteStore {
         ms_max: u64,
         script: Box<dyn Script>,
     ) -> Result<Committed> {
-        let run = ScriptRun { verb: VERB, instance, fences, ms_max };
-        run.check()?;
+        let run = ScriptRun { instance, fences, ms_max };
         let (commands, inbox) = channel();
         let (begin, begun) = oneshot::channel();
         let running = Running::default();
         let mut remote = ScriptClient { commands, running: running.clone(), has_ended: false };
         let desk = ScriptServer { instance, fences: fences.to_vec(), inbox, running, ms_max };
-        let desk = self.writer.call_alone(VERB, instance.to_string(), move |tx| {
+        let desk = self.writer.call_alone(move |tx| {
             partition::check_fences(tx, desk.instance, &desk.fences)?;
             // One who is gone is noticed at once: nobody sends anything.
             let _ = begin.send(());
@@ -53,7 +50,7 @@ impl Transactions for SqliteStore {
                 // It did not come to that, and the other side says why.
                 return Ok(());
             }
-            let commit = run.script(script, &mut remote, late(ms_max)).await?;
+            let commit = run.script(script, &mut remote).await?;
             remote.has_ended = true;
             // When nobody takes it, the other side says why.
             let _ = remote.commands.send(Command::Finish(Box::new(commit)));
@@ -62,12 +59,6 @@ impl Transactions for SqliteStore {
         let (committed, ran) = tokio::join!(desk, script);
         ran.and(committed)
     }
-}
-
-/// Ends when a script has had its time.
-async fn late(ms_max: u64) {
-    let wait = Duration::from_millis(ms_max);
-    let _ = tokio::time::timeout(wait, std::future::pending::<()>()).await;
 }
 
 /// What a script asks of the thread.
@@ -99,7 +90,7 @@ impl SqlSession for ScriptClient {
     async fn run(&mut self, sql: &str, params: &[Value]) -> Result<StatementResult> {
         let (reply, answer) = oneshot::channel();
         let run = Command::ScriptRun { sql: sql.to_owned(), params: params.to_vec(), reply };
-        let gone = || Error::new(Kind::Unavailable, VERB, "statement").because("the store let go");
+        let gone = || Error::of(Kind::Unavailable).because("the store let go");
         self.commands.send(run).map_err(|_| gone())?;
         answer.await.unwrap_or_else(|_| Err(gone()))
     }
@@ -140,19 +131,19 @@ impl ScriptServer {
                 }
                 Ok(Command::Finish(_)) => {
                     let because = "a statement of it failed".into();
-                    return Err(ScriptError::Failed(because).error(VERB, self.instance));
+                    return Err(ScriptError::Failed(because).into_error());
                 }
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(tx.error(Kind::Invalid).because("its script was given up on"));
+                    return Err(Error::of(Kind::Invalid).because("its script was given up on"));
                 }
                 // The whole process may have been stopped, the script's own clock with it.
                 Err(RecvTimeoutError::Timeout) => {
-                    return Err(ScriptError::Late(self.ms_max).error(VERB, self.instance));
+                    return Err(ScriptError::Late(self.ms_max).into_error());
                 }
             }
             if !tx.is_open() {
                 let because = "a failure of the disk took the transaction with it";
-                return Err(tx.error(Kind::Unavailable).because(because));
+                return Err(Error::of(Kind::Unavailable).because(because));
             }
         }
     }
@@ -167,7 +158,7 @@ fn statement(tx: &Tx<'_>, sql: &str, params: &[Value]) -> Result<StatementResult
     let mut rows = prepared.raw_query();
     while let Some(row) = rows.next().map_err(|cause| tx.failed(cause))? {
         let row = (0..columns).map(|column| cell(tx, row, column)).collect::<Result<_>>()?;
-        answer.push(VERB, row)?;
+        answer.push(row)?;
     }
     drop(rows);
     answer.changed = if is_read { 0 } else { tx.changes() };
@@ -181,7 +172,10 @@ fn bind(tx: &Tx<'_>, prepared: &mut Statement<'_>, params: &[Value]) -> Result<(
         let number = name.map_or(Some(place), |name| name.parse().ok());
         let value = number.and_then(|number: usize| params.get(number.checked_sub(1)?));
         let value = value.ok_or_else(|| {
-            tx.invalid("parameters", format!("there are {} for parameter {place}", params.len()))
+            Error::invalid(
+                "parameters",
+                format!("there are {} for parameter {place}", params.len()),
+            )
         })?;
         let bound = prepared.raw_bind_parameter(place, Given(value));
         bound.map_err(|cause| tx.failed(cause))?;
@@ -211,7 +205,7 @@ fn cell(tx: &Tx<'_>, row: &Row<'_>, column: usize) -> Result<Value> {
         ValueRef::Real(number) => Value::Real(number),
         ValueRef::Text(text) => {
             let text = std::str::from_utf8(text);
-            Value::Text(text.map_err(|cause| tx.invalid("column", cause))?.to_owned())
+            Value::Text(text.map_err(|cause| invalid(cause))?.to_owned())
         }
         ValueRef::Blob(bytes) => Value::Bytes(bytes.to_vec().into()),
     })

@@ -1,9 +1,7 @@
-//! One call inside a transaction: the connection, the time of the call, and who to blame.
+//! One call inside a transaction: the connection and the time of the call.
 //!
 //! Holds throughout: every timestamp a call writes or compares is its one `now`, read after the
 //! transaction holds its lock; every driver error leaves here as a store error.
-
-use std::fmt::Display;
 
 use jiff::Timestamp;
 use rusqlite::{
@@ -23,22 +21,20 @@ macro_rules! sql {
 }
 pub(crate) use sql;
 
+/// An argument that does not fit what is stored.
+pub(crate) fn invalid(because: impl Into<Cause>) -> Error {
+    Error::of(Kind::Invalid).because(because)
+}
+
 pub(crate) struct Tx<'c> {
     conn: &'c Connection,
-    verb: &'static str,
-    subject: &'c str,
     /// Microseconds since the epoch.
     pub(crate) now: i64,
 }
 
 impl<'c> Tx<'c> {
-    pub(crate) fn new(
-        conn: &'c Connection,
-        time: &Time,
-        verb: &'static str,
-        subject: &'c str,
-    ) -> Result<Self> {
-        let mut tx = Self { conn, verb, subject, now: 0 };
+    pub(crate) fn new(conn: &'c Connection, time: &Time) -> Result<Self> {
+        let mut tx = Self { conn, now: 0 };
         tx.now = match time.now() {
             Some(given) => given.as_microsecond(),
             None => tx.sure(sql!("clock/now"), [], |row| row.get(0))?,
@@ -132,21 +128,12 @@ impl<'c> Tx<'c> {
     }
 
     pub(crate) fn failed(&self, cause: rusqlite::Error) -> Error {
-        error::from_driver(cause, self.verb, self.subject)
-    }
-
-    /// An error about what the call was asked to work on.
-    pub(crate) fn error(&self, kind: Kind) -> Error {
-        Error::new(kind, self.verb, self.subject)
+        error::from_driver(cause)
     }
 
     /// What is stored contradicts itself.
     pub(crate) fn corrupt(&self, because: impl Into<Cause>) -> Error {
-        self.error(Kind::Corrupt).because(because)
-    }
-
-    pub(crate) fn invalid(&self, field: impl Display, because: impl Into<Cause>) -> Error {
-        Error::new(Kind::Invalid, self.verb, field).because(because)
+        Error::of(Kind::Corrupt).because(because)
     }
 
     /// The time of the call, `micros` later, kept within what a timestamp can be.

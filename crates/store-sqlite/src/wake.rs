@@ -9,10 +9,10 @@ use windrow_domain::InstanceId;
 use windrow_store::Result;
 use windrow_store::wake::{Wake, Wakes};
 
-use crate::SqliteStore;
+use crate::SqliteBackend;
 
 #[async_trait]
-impl Wakes for SqliteStore {
+impl Wakes for SqliteBackend {
     async fn listen(&self, _: InstanceId) -> Result<BoxStream<'static, Wake>> {
         Ok(stream::pending().boxed())
     }

@@ -4,7 +4,6 @@
 //! do not notice; nobody is answered before the commit is durable; a commit that fails is an error
 //! for every call in it; a panic in a call is that call's error and the thread lives on.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,6 +12,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ffi};
 use tokio::sync::{mpsc, oneshot};
+use windrow_store::error::panic_text;
 use windrow_store::{Error, Kind, Result, Time};
 
 use crate::error;
@@ -52,8 +52,6 @@ pub(crate) trait Job: Send {
 
 /// A closure, its answer, and where to send it.
 pub(crate) struct Call<T, F> {
-    verb: &'static str,
-    subject: String,
     work: Option<F>,
     alone: bool,
     answer: Option<Result<T>>,
@@ -65,15 +63,10 @@ where
     T: Send + 'static,
     F: FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
 {
-    pub(crate) fn boxed(
-        verb: &'static str,
-        subject: String,
-        alone: bool,
-        work: F,
-    ) -> (Box<dyn Job>, oneshot::Receiver<Result<T>>) {
+    pub(crate) fn boxed(alone: bool, work: F) -> (Box<dyn Job>, oneshot::Receiver<Result<T>>) {
         let (reply, receiver) = oneshot::channel();
         let work = Some(work);
-        (Box::new(Self { verb, subject, work, alone, answer: None, reply }), receiver)
+        (Box::new(Self { work, alone, answer: None, reply }), receiver)
     }
 }
 
@@ -86,11 +79,10 @@ where
         let Some(work) = self.work.take() else {
             return false;
         };
-        let (verb, subject) = (self.verb, self.subject.as_str());
-        let attempt = || Tx::new(conn, time, verb, subject).and_then(|tx| work(&tx));
+        let attempt = || Tx::new(conn, time).and_then(|tx| work(&tx));
         let answer = catch_unwind(AssertUnwindSafe(attempt)).unwrap_or_else(|panic| {
             let because = format!("the call panicked: {}", panic_text(panic.as_ref()));
-            Err(Error::new(Kind::Corrupt, verb, subject).because(because))
+            Err(Error::of(Kind::Corrupt).because(because))
         });
         self.answer.insert(answer).is_ok()
     }
@@ -99,9 +91,9 @@ where
         let answer = match (self.answer, failed) {
             // A call that failed by itself says so, whatever became of its neighbours.
             (Some(Err(own)), _) => Err(own),
-            (_, Some(cause)) => Err(error::shared(cause, self.verb, &self.subject)),
+            (_, Some(cause)) => Err(error::shared(cause)),
             (Some(Ok(value)), None) => Ok(value),
-            (None, None) => Err(Error::new(Kind::Unavailable, self.verb, &self.subject)),
+            (None, None) => Err(Error::of(Kind::Unavailable)),
         };
         // A caller that left does not need its answer.
         let _ = self.reply.send(answer);
@@ -114,11 +106,6 @@ where
     fn is_alone(&self) -> bool {
         self.alone
     }
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let owned = panic.downcast_ref::<String>().map(String::as_str);
-    owned.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
 /// Sends calls to the thread.
@@ -144,34 +131,27 @@ impl Writer {
         self.queue.max_capacity() - self.queue.capacity()
     }
 
-    pub(crate) async fn call<T, F>(&self, verb: &'static str, subject: String, work: F) -> Result<T>
+    pub(crate) async fn call<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
     {
-        submit(&self.queue, verb, subject, false, work).await
+        submit(&self.queue, false, work).await
     }
 
     /// The same, in a transaction that no other call shares.
-    pub(crate) async fn call_alone<T, F>(
-        &self,
-        verb: &'static str,
-        subject: String,
-        work: F,
-    ) -> Result<T>
+    pub(crate) async fn call_alone<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
     {
-        submit(&self.queue, verb, subject, true, work).await
+        submit(&self.queue, true, work).await
     }
 }
 
 /// Hands a call to a thread and waits for its answer.
 pub(crate) async fn submit<T, F>(
     queue: &mpsc::Sender<Box<dyn Job>>,
-    verb: &'static str,
-    subject: String,
     alone: bool,
     work: F,
 ) -> Result<T>
@@ -179,12 +159,12 @@ where
     T: Send + 'static,
     F: FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
 {
-    let gone = Error::new(Kind::Unavailable, verb, &subject).because("the store is closed");
-    let (job, answer) = Call::boxed(verb, subject, alone, work);
+    let gone = || Error::of(Kind::Unavailable).because("the store is closed");
+    let (job, answer) = Call::boxed(alone, work);
     if queue.send(job).await.is_err() {
-        return Err(gone);
+        return Err(gone());
     }
-    answer.await.unwrap_or(Err(gone))
+    answer.await.unwrap_or_else(|_| Err(gone()))
 }
 
 /// The thread's side.
@@ -293,23 +273,23 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Options, SqliteStore};
+    use crate::{Options, SqliteBackend};
 
     const PUT: &str = "INSERT INTO targets (target, in_flight_max, granted) VALUES (?1, 1, 0)";
     const COUNT: &str = "SELECT count(*) FROM targets";
 
-    async fn open() -> (tempfile::TempDir, SqliteStore) {
+    async fn open() -> (tempfile::TempDir, SqliteBackend) {
         let dir = tempfile::tempdir().unwrap();
-        let store = SqliteStore::open(Options::file(dir.path().join("w.db"))).await.unwrap();
+        let store = SqliteBackend::open(Options::file(dir.path().join("w.db"))).await.unwrap();
         (dir, store)
     }
 
-    async fn put(store: &SqliteStore, target: &'static str) -> Result<()> {
-        store.write("put", target, move |tx| tx.run(PUT, [target]).map(|_| ())).await
+    async fn put(store: &SqliteBackend, target: &'static str) -> Result<()> {
+        store.write(move |tx| tx.run(PUT, [target]).map(|_| ())).await
     }
 
-    async fn count(store: &SqliteStore) -> i64 {
-        store.read("count", "targets", |tx| tx.sure(COUNT, [], |row| row.get(0))).await.unwrap()
+    async fn count(store: &SqliteBackend) -> i64 {
+        store.read(|tx| tx.sure(COUNT, [], |row| row.get(0))).await.unwrap()
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -318,15 +298,15 @@ mod tests {
         let (go, wait) = std::sync::mpsc::channel::<()>();
         let before = store.stats();
         // Holds the thread until the others wait behind it, so that they share a commit.
-        let first = store.write("hold", "thread", move |_| {
+        let first = store.write(move |_| {
             let _ = wait.recv();
             Ok(())
         });
-        let refused = store.write("refuse", "b", |tx| {
+        let refused = store.write(|tx| {
             tx.run(PUT, ["b"])?;
-            Err::<(), _>(tx.error(Kind::Conflict))
+            Err::<(), _>(Error::of(Kind::Conflict))
         });
-        let panics = store.write("panic", "c", |tx| {
+        let panics = store.write(|tx| {
             tx.run(PUT, ["c"])?;
             panic!("broken on purpose");
             #[expect(unreachable_code, reason = "gives the closure its type")]
@@ -351,13 +331,13 @@ mod tests {
         let (_dir, store) = open().await;
         let bound = |pages: u32| {
             let text = format!("PRAGMA max_page_count = {pages}");
-            store.write("bound", "pages", move |tx| tx.sure(&text, [], |row| row.get::<_, i64>(0)))
+            store.write(move |tx| tx.sure(&text, [], |row| row.get::<_, i64>(0)))
         };
-        let fill = |store: &SqliteStore| {
+        let fill = |store: &SqliteBackend| {
             let store = store.clone();
             async move {
                 let work = |tx: &Tx<'_>| tx.run(PUT, ["x".repeat(1 << 20)]).map(|_| ());
-                store.write("fill", "disk", work).await
+                store.write(work).await
             }
         };
         bound(1).await.unwrap();
@@ -365,7 +345,7 @@ mod tests {
         assert_eq!(alone.kind, Kind::Unavailable);
 
         let (go, wait) = std::sync::mpsc::channel::<()>();
-        let first = store.write("hold", "thread", move |_| {
+        let first = store.write(move |_| {
             let _ = wait.recv();
             Ok(())
         });
@@ -391,7 +371,7 @@ mod tests {
         let text = "x".repeat(2 << 20);
         let write = |no: u64| {
             let text = format!("{no}{text}");
-            store.write("grow", no, move |tx| {
+            store.write(move |tx| {
                 tx.run("DELETE FROM targets", [])?;
                 tx.run(PUT, [text]).map(|_| ())
             })

@@ -31,10 +31,10 @@ pub struct NewAuditEntry {
 
 impl NewAuditEntry {
     /// `Invalid` when a text is too long, or holds what no database keeps.
-    pub fn check(&self, verb: &'static str) -> Result<()> {
-        error::text(verb, "actor", &self.actor, ACTOR_BYTES_MAX)?;
-        error::text(verb, "address", self.address.as_deref().unwrap_or(""), ACTOR_BYTES_MAX)?;
-        error::text(verb, "action", &self.action, ACTION_BYTES_MAX)
+    pub fn check(&self) -> Result<()> {
+        error::text("actor", &self.actor, ACTOR_BYTES_MAX)?;
+        error::text("address", self.address.as_deref().unwrap_or(""), ACTOR_BYTES_MAX)?;
+        error::text("action", &self.action, ACTION_BYTES_MAX)
     }
 }
 

@@ -13,7 +13,7 @@ use windrow_domain::{BatchId, Counts, FileId, LineSet, Owner, State};
 
 use crate::audit_log::NewAuditEntry;
 use crate::ingest::{LineError, Verdict};
-use crate::{Result, Scope, error};
+use crate::{Error, Result, Scope, error};
 
 /// Most pairs of metadata.
 pub const METADATA_PAIRS_MAX: usize = 64;
@@ -21,6 +21,8 @@ pub const METADATA_PAIRS_MAX: usize = 64;
 pub const REPROCESS_LINES_MAX: u32 = 10_000;
 /// Longest life of outputs after the closing: a hundred years.
 pub const OUTPUT_SECS_MAX: u64 = 100 * 365 * 86_400;
+/// Longest time between the creation of a batch and its deadline: a hundred years.
+pub const WINDOW_SECS_MAX: u64 = 100 * 365 * 86_400;
 
 /// A run to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,10 +76,15 @@ impl NewBatch {
         }
     }
 
-    /// `Invalid` when its outputs would live for no time, or for ever.
-    pub fn check(&self, verb: &'static str) -> Result<()> {
+    /// `Invalid` when it has too many pairs of metadata, or when its window or the life of its outputs
+    /// is out of bounds.
+    pub fn check(&self) -> Result<()> {
+        error::at_most("metadata", self.metadata.len(), METADATA_PAIRS_MAX)?;
+        if self.window_secs.is_some_and(|secs| secs > WINDOW_SECS_MAX) {
+            return Err(Error::invalid("window_secs", format!("at most {WINDOW_SECS_MAX}")));
+        }
         match self.output_secs {
-            Some(secs) => error::within(verb, "output_secs", secs, OUTPUT_SECS_MAX),
+            Some(secs) => error::within("output_secs", secs, OUTPUT_SECS_MAX),
             None => Ok(()),
         }
     }
@@ -154,6 +161,13 @@ pub struct Reprocess {
     pub generation: Option<u32>,
     /// Most lines of this step, up to [`REPROCESS_LINES_MAX`].
     pub lines_max: u32,
+}
+
+impl Reprocess {
+    /// `Invalid` when a step would move no line, or too many.
+    pub fn check(&self) -> Result<()> {
+        error::within("lines_max", self.lines_max.into(), REPROCESS_LINES_MAX.into())
+    }
 }
 
 /// What a step of a reprocess did.

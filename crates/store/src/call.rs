@@ -13,7 +13,7 @@ use windrow_domain::{CallState, CrashPolicy, InstanceId, Owner, RequestId, Strea
 
 use crate::inspect::Page;
 use crate::message::{Headers, MessageRef};
-use crate::{Error, Kind, Result, Scope, error};
+use crate::{Error, Result, Scope, error};
 
 /// Longest name of a caller, in bytes.
 pub const CALLER_BYTES_MAX: usize = 256;
@@ -54,9 +54,9 @@ pub struct NewCall {
 
 impl NewCall {
     /// The object's stream. `Invalid` when its names are not good ones.
-    pub fn stream(&self, verb: &'static str) -> Result<Stream> {
+    pub fn stream(&self) -> Result<Stream> {
         object_stream(&self.object_type, &self.object_id)
-            .map_err(|bad| Error::new(Kind::Invalid, verb, "object").because(bad))
+            .map_err(|bad| Error::invalid("object", bad))
     }
 
     /// What tells it from another call under the same id.
@@ -65,13 +65,13 @@ impl NewCall {
     }
 
     /// `Invalid` when something is empty or too long.
-    pub fn check(&self, verb: &'static str) -> Result<()> {
-        self.stream(verb)?;
-        error::within(verb, "method", self.method.len() as u64, KIND_BYTES_MAX as u64)?;
-        error::text(verb, "method", &self.method, KIND_BYTES_MAX)?;
-        error::within(verb, "args", self.args.len().max(1) as u64, PAYLOAD_BYTES_MAX as u64)?;
+    pub fn check(&self) -> Result<()> {
+        self.stream()?;
+        error::within("method", self.method.len() as u64, KIND_BYTES_MAX as u64)?;
+        error::text("method", &self.method, KIND_BYTES_MAX)?;
+        error::at_most("args", self.args.len(), PAYLOAD_BYTES_MAX)?;
         for caller in [&self.caller_object, &self.caller_client].into_iter().flatten() {
-            error::text(verb, "caller", caller, CALLER_BYTES_MAX)?;
+            error::text("caller", caller, CALLER_BYTES_MAX)?;
         }
         Ok(())
     }
@@ -125,12 +125,12 @@ pub struct CallResult {
 
 impl CallResult {
     /// `Invalid` when the answer is too long.
-    pub fn check(&self, verb: &'static str) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         let bytes = match &self.answer {
             Answer::Reply(reply) => reply.len(),
             Answer::Error(error) => error.len(),
         };
-        error::within(verb, "answer", bytes.max(1) as u64, PAYLOAD_BYTES_MAX as u64)
+        error::at_most("answer", bytes, PAYLOAD_BYTES_MAX)
     }
 }
 

@@ -36,22 +36,21 @@ pub struct Request {
 impl Request {
     /// `Invalid`, naming the field, when it asks for what no claim may have.
     pub fn check(&self) -> Result<()> {
-        const VERB: &str = "lease tranche";
-        check_lease_ms(VERB, self.lease_ms)?;
+        check_lease_ms(self.lease_ms)?;
         let lines_max = u64::from(self.lines_max);
-        error::within(VERB, "lines_max", lines_max, TRANCHE_LINES_MAX.into())?;
-        error::within(VERB, "targets", self.targets.len() as u64, TARGETS_MAX as u64)
+        error::within("lines_max", lines_max, TRANCHE_LINES_MAX.into())?;
+        error::within("targets", self.targets.len() as u64, TARGETS_MAX as u64)
     }
 }
 
 /// `Invalid` when a lease would be too short or too long.
-pub fn check_lease_ms(verb: &'static str, lease_ms: u64) -> Result<()> {
-    error::within(verb, "lease_ms", lease_ms, LEASE_MS_MAX)
+pub fn check_lease_ms(lease_ms: u64) -> Result<()> {
+    error::within("lease_ms", lease_ms, LEASE_MS_MAX)
 }
 
 /// `Invalid` when a look at what waits would be for no target, or for too many.
-pub fn check_waiting(verb: &'static str, limit: u32) -> Result<()> {
-    error::within(verb, "limit", limit.into(), TARGETS_MAX as u64)
+pub fn check_waiting(limit: u32) -> Result<()> {
+    error::within("limit", limit.into(), TARGETS_MAX as u64)
 }
 
 /// A target with lines that no instance holds.

@@ -1,5 +1,9 @@
-//! One error for every backend. Callers match on `kind`; nobody reads text.
+//! One error for every backend: what went wrong ([`Kind`]), in which call, on what.
+//!
+//! Holds throughout: callers decide by `kind` and never by text; the text is the same on every database,
+//! because checks and backends only say what went wrong, and the seam names the call.
 
+use std::any::Any;
 use std::error::Error as StdError;
 use std::fmt;
 
@@ -16,9 +20,10 @@ pub type Cause = Box<dyn StdError + Send + Sync>;
 pub struct Error {
     /// What went wrong, for callers to decide on.
     pub kind: Kind,
-    /// What was attempted: a store verb with spaces, `seal file`.
+    /// What was attempted: a store verb with spaces, `seal file`. Empty until the error has passed the
+    /// seam ([`crate::checked_store`]), which names it the same for every database.
     pub verb: &'static str,
-    /// What it was attempted on: an id, a line, a field.
+    /// What it was attempted on: an id, a stream, or the argument that is wrong. Empty for lists.
     pub subject: String,
     source: Option<Cause>,
 }
@@ -88,7 +93,37 @@ impl Kind {
 }
 
 impl Error {
-    /// An error without a deeper cause.
+    /// An error that is not named yet: a check or a backend knows what went wrong, and the seam which
+    /// call it went wrong in.
+    pub fn of(kind: Kind) -> Self {
+        Self { kind, verb: "", subject: String::new(), source: None }
+    }
+
+    /// `Invalid`, about this argument.
+    pub fn invalid(argument: impl fmt::Display, because: impl Into<Cause>) -> Self {
+        Self::of(Kind::Invalid).about(argument).because(because)
+    }
+
+    /// The same error about this, and not about what the whole call was for.
+    #[must_use]
+    pub fn about(mut self, subject: impl fmt::Display) -> Self {
+        self.subject = subject.to_string();
+        self
+    }
+
+    /// The same error with its names, where it has none yet.
+    #[must_use]
+    pub fn named(mut self, verb: &'static str, subject: impl fmt::Display) -> Self {
+        if self.verb.is_empty() {
+            self.verb = verb;
+        }
+        if self.subject.is_empty() {
+            self.subject = subject.to_string();
+        }
+        self
+    }
+
+    /// An error with its names, and without a deeper cause.
     pub fn new(kind: Kind, verb: &'static str, subject: impl fmt::Display) -> Self {
         Self { kind, verb, subject: subject.to_string(), source: None }
     }
@@ -101,8 +136,8 @@ impl Error {
     }
 
     /// A transition that the batch's state does not allow.
-    pub fn refusal(verb: &'static str, subject: impl fmt::Display, refused: Refused) -> Self {
-        Self::new(Kind::Refused, verb, subject).because(refused)
+    pub fn refusal(refused: Refused) -> Self {
+        Self::of(Kind::Refused).because(refused)
     }
 
     /// From which state what was refused, when `kind` is [`Kind::Refused`].
@@ -113,7 +148,11 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "could not {} {}: {}", self.verb, self.subject, self.kind.as_str())
+        f.write_str("could not")?;
+        for word in [self.verb, &self.subject].into_iter().filter(|word| !word.is_empty()) {
+            write!(f, " {word}")?;
+        }
+        write!(f, ": {}", self.kind.as_str())
     }
 }
 
@@ -124,22 +163,35 @@ impl StdError for Error {
 }
 
 /// `Invalid`, naming the field, unless the value is 1 to `max`.
-pub fn within(verb: &'static str, field: &'static str, value: u64, max: u64) -> Result<()> {
+pub fn within(field: &'static str, value: u64, max: u64) -> Result<()> {
     if (1..=max).contains(&value) {
         return Ok(());
     }
-    let because = format!("{field} must be 1 to {max}, not {value}");
-    Err(Error::new(Kind::Invalid, verb, field).because(because))
+    Err(Error::invalid(field, format!("{field} must be 1 to {max}, not {value}")))
+}
+
+/// `Invalid`, naming the field, when it has more than `max` elements or bytes.
+pub fn at_most(field: &'static str, len: usize, max: usize) -> Result<()> {
+    if len <= max {
+        return Ok(());
+    }
+    Err(Error::invalid(field, format!("{field} must be at most {max}, not {len}")))
 }
 
 /// `Invalid`, naming the field, when a text has more than `bytes_max` bytes or a zero character, which
 /// not every database keeps.
-pub fn text(verb: &'static str, field: &'static str, text: &str, bytes_max: usize) -> Result<()> {
+pub fn text(field: &'static str, text: &str, bytes_max: usize) -> Result<()> {
     if text.len() <= bytes_max && !text.contains('\0') {
         return Ok(());
     }
     let because = format!("{field} has at most {bytes_max} bytes and no zero character");
-    Err(Error::new(Kind::Invalid, verb, field).because(because))
+    Err(Error::invalid(field, because))
+}
+
+/// What a panic said, when it said a text.
+pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let owned = panic.downcast_ref::<String>().map(String::as_str);
+    owned.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
 /// An error with its causes, on one line.

@@ -61,17 +61,16 @@ pub struct Append {
 }
 
 /// `Invalid` when there are too many events at once, or one is wrong.
-pub fn check_appends(verb: &'static str, appends: &[Append]) -> Result<()> {
+pub fn check_appends(appends: &[Append]) -> Result<()> {
     let events = || appends.iter().flat_map(|append| &append.events);
-    error::within(verb, "events", events().count().max(1) as u64, SEND_MAX as u64)?;
+    error::at_most("events", events().count(), SEND_MAX)?;
     let bytes: usize = events().map(|event| event.payload.len()).sum();
-    error::within(verb, "bytes", bytes.max(1) as u64, SEND_BYTES_MAX as u64)?;
+    error::at_most("bytes", bytes, SEND_BYTES_MAX)?;
     for append in appends {
-        error::within(verb, "events", append.events.len() as u64, SEND_MAX as u64)?;
+        error::within("events", append.events.len() as u64, SEND_MAX as u64)?;
     }
-    events().try_for_each(|event| {
-        check_body(verb, &event.id, &event.kind, &event.payload, &event.headers)
-    })
+    events()
+        .try_for_each(|event| check_body(&event.id, &event.kind, &event.payload, &event.headers))
 }
 
 /// Events that were appended.

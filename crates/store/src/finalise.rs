@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use windrow_domain::{BatchId, Counts, Ending, InstanceId, OutputKind};
 
 use crate::batch::Batch;
-use crate::error::{self, Error, Kind, Result};
+use crate::error::{self, Error, Result};
 
 /// Longest name of an output, for people and in the storage, in bytes.
 pub const OUTPUT_NAME_BYTES_MAX: usize = 1024;
@@ -70,13 +70,13 @@ pub struct NewOutput {
 }
 
 /// `Invalid` when a kind is there twice, or a name is too long.
-pub fn check_outputs(verb: &'static str, outputs: &[NewOutput]) -> Result<()> {
+pub fn check_outputs(outputs: &[NewOutput]) -> Result<()> {
     for (at, output) in outputs.iter().enumerate() {
-        error::text(verb, "name", &output.name, OUTPUT_NAME_BYTES_MAX)?;
-        error::text(verb, "place", &output.place, OUTPUT_NAME_BYTES_MAX)?;
+        error::text("name", &output.name, OUTPUT_NAME_BYTES_MAX)?;
+        error::text("place", &output.place, OUTPUT_NAME_BYTES_MAX)?;
         if outputs[..at].iter().any(|earlier| earlier.kind == output.kind) {
             let because = format!("a batch has one file of {}", output.kind.as_str());
-            return Err(Error::new(Kind::Invalid, verb, "outputs").because(because));
+            return Err(Error::invalid("outputs", because));
         }
     }
     Ok(())

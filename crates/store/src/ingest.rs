@@ -163,11 +163,9 @@ pub enum Verdict {
 
 impl Verdict {
     /// `Invalid` when the endpoint is too long, or holds what no database keeps.
-    pub fn check(&self, verb: &'static str) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         match self {
-            Verdict::ValidFor(endpoint) => {
-                error::text(verb, "endpoint", endpoint, ENDPOINT_BYTES_MAX)
-            }
+            Verdict::ValidFor(endpoint) => error::text("endpoint", endpoint, ENDPOINT_BYTES_MAX),
             Verdict::Valid | Verdict::Invalid(_) => Ok(()),
         }
     }

@@ -50,9 +50,9 @@ impl std::fmt::Debug for NewKey {
 
 impl NewKey {
     /// `Invalid` when a text is too long, or holds what no database keeps.
-    pub fn check(&self, verb: &'static str) -> Result<()> {
-        error::text(verb, "name", &self.name, KEY_NAME_BYTES_MAX)?;
-        error::text(verb, "hint", &self.hint, KEY_HINT_BYTES_MAX)
+    pub fn check(&self) -> Result<()> {
+        error::text("name", &self.name, KEY_NAME_BYTES_MAX)?;
+        error::text("hint", &self.hint, KEY_HINT_BYTES_MAX)
     }
 
     /// Whether adding it again would give this key. Its hash is the caller's to compare.
@@ -98,8 +98,8 @@ pub struct KeysQuery {
 }
 
 /// `Invalid` when too many keys are named at once.
-pub fn check_touched(verb: &'static str, keys: &[KeyId]) -> Result<()> {
-    error::within(verb, "keys", keys.len().max(1) as u64, KEYS_TOUCHED_MAX as u64)
+pub fn check_touched(keys: &[KeyId]) -> Result<()> {
+    error::at_most("keys", keys.len(), KEYS_TOUCHED_MAX)
 }
 
 /// Who may come in.

@@ -16,6 +16,7 @@
 pub mod audit_log;
 pub mod batch;
 pub mod call;
+pub mod checked;
 pub mod claim;
 pub mod error;
 pub mod event;
@@ -32,6 +33,7 @@ pub mod record;
 pub mod sweep;
 pub mod time;
 pub mod transactional;
+pub mod verbs;
 pub mod wake;
 
 pub use batch::Batches;

@@ -15,9 +15,9 @@ use crate::{Result, error};
 pub const DUTY_BYTES_MAX: usize = 64;
 
 /// `Invalid` when a duty has no name or a long one, or would be held too briefly or too long.
-pub fn check_duty(verb: &'static str, duty: &str, lease_ms: u64) -> Result<()> {
-    error::within(verb, "duty", duty.len() as u64, DUTY_BYTES_MAX as u64)?;
-    check_lease_ms(verb, lease_ms)
+pub fn check_duty(duty: &str, lease_ms: u64) -> Result<()> {
+    error::within("duty", duty.len() as u64, DUTY_BYTES_MAX as u64)?;
+    check_lease_ms(lease_ms)
 }
 
 /// An instance that joins.

@@ -22,7 +22,7 @@ use crate::event::{Append, Appended};
 use crate::inspect::Page;
 use crate::object::PutState;
 use crate::partition::Fence;
-use crate::{Error, Kind, Result, Scope, call, error};
+use crate::{Error, Result, Scope, call, error};
 
 /// Most messages of one send, and of each list of one commit.
 pub const SEND_MAX: usize = 1000;
@@ -72,53 +72,52 @@ impl NewMessage {
     }
 
     /// `Invalid` when it has no id, is too large, or is a call.
-    pub fn check(&self, verb: &'static str) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         if self.queue == Queue::Calls {
-            return Err(Error::new(Kind::Invalid, verb, "queue").because("calls are submitted"));
+            return Err(Error::invalid("queue", "calls are submitted"));
         }
-        check_body(verb, &self.id, &self.kind, &self.payload, &self.headers)?;
+        check_body(&self.id, &self.kind, &self.payload, &self.headers)?;
         let consumers = self.consumers.len().max(1) as u64;
-        error::within(verb, "consumers", consumers, CONSUMERS_MAX as u64)?;
+        error::within("consumers", consumers, CONSUMERS_MAX as u64)?;
         for name in &self.consumers {
-            error::within(verb, "consumer", name.len() as u64, KIND_BYTES_MAX as u64)?;
-            error::text(verb, "consumer", name, KIND_BYTES_MAX)?;
+            error::within("consumer", name.len() as u64, KIND_BYTES_MAX as u64)?;
+            error::text("consumer", name, KIND_BYTES_MAX)?;
         }
         let each: BTreeSet<_> = self.consumers.iter().collect();
         if each.len() < self.consumers.len() {
             let because = "a consumer is named twice";
-            return Err(Error::new(Kind::Invalid, verb, "consumers").because(because));
+            return Err(Error::invalid("consumers", because));
         }
         Ok(())
     }
 }
 
 /// `Invalid` when an id or a kind is empty, or something is too long.
-pub(crate) fn check_body(
-    verb: &'static str,
-    id: &str,
-    kind: &str,
-    payload: &[u8],
-    headers: &Headers,
-) -> Result<()> {
-    error::within(verb, "id", id.len() as u64, MESSAGE_ID_BYTES_MAX as u64)?;
-    error::text(verb, "id", id, MESSAGE_ID_BYTES_MAX)?;
-    error::within(verb, "kind", kind.len() as u64, KIND_BYTES_MAX as u64)?;
-    error::text(verb, "kind", kind, KIND_BYTES_MAX)?;
-    error::within(verb, "payload", payload.len().max(1) as u64, PAYLOAD_BYTES_MAX as u64)?;
+pub(crate) fn check_body(id: &str, kind: &str, payload: &[u8], headers: &Headers) -> Result<()> {
+    error::within("id", id.len() as u64, MESSAGE_ID_BYTES_MAX as u64)?;
+    error::text("id", id, MESSAGE_ID_BYTES_MAX)?;
+    error::within("kind", kind.len() as u64, KIND_BYTES_MAX as u64)?;
+    error::text("kind", kind, KIND_BYTES_MAX)?;
+    error::at_most("payload", payload.len(), PAYLOAD_BYTES_MAX)?;
     let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-    error::within(verb, "headers", bytes.max(1) as u64, HEADERS_BYTES_MAX as u64)?;
+    error::at_most("headers", bytes, HEADERS_BYTES_MAX)?;
     for text in headers.iter().flat_map(|(name, value)| [name, value]) {
-        error::text(verb, "headers", text, HEADERS_BYTES_MAX)?;
+        error::text("headers", text, HEADERS_BYTES_MAX)?;
     }
     Ok(())
 }
 
 /// `Invalid` when there are too many messages at once, too many bytes, or one is wrong.
-pub fn check_send(verb: &'static str, messages: &[NewMessage]) -> Result<()> {
-    error::within(verb, "messages", messages.len().max(1) as u64, SEND_MAX as u64)?;
+pub fn check_send(messages: &[NewMessage]) -> Result<()> {
+    error::at_most("messages", messages.len(), SEND_MAX)?;
     let bytes: usize = messages.iter().map(|message| message.payload.len()).sum();
-    error::within(verb, "bytes", bytes.max(1) as u64, SEND_BYTES_MAX as u64)?;
-    messages.iter().try_for_each(|message| message.check(verb))
+    error::at_most("bytes", bytes, SEND_BYTES_MAX)?;
+    messages.iter().try_for_each(|message| message.check())
+}
+
+/// `Invalid` when too many dead letters are named at once.
+pub fn check_dead_letters(ids: &[DeadLetterId]) -> Result<()> {
+    error::at_most("ids", ids.len(), SEND_MAX)
 }
 
 /// Where a message is.
@@ -202,15 +201,10 @@ pub struct Read {
 
 impl Read {
     /// `Invalid` when it asks for nothing or too much.
-    pub fn check(&self, verb: &'static str) -> Result<()> {
-        error::within(verb, "messages_max", self.messages_max.into(), READ_MAX.into())?;
-        error::within(
-            verb,
-            "stream_messages_max",
-            self.stream_messages_max.into(),
-            READ_MAX.into(),
-        )?;
-        error::within(verb, "held", self.held.len().max(1) as u64, HELD_MAX as u64)
+    pub fn check(&self) -> Result<()> {
+        error::within("messages_max", self.messages_max.into(), READ_MAX.into())?;
+        error::within("stream_messages_max", self.stream_messages_max.into(), READ_MAX.into())?;
+        error::at_most("held", self.held.len(), HELD_MAX)
     }
 }
 
@@ -355,7 +349,7 @@ impl Commit {
 
     /// `Invalid` when it is too large, when something in it is wrong, when a message is ended twice, or
     /// when a message's partition is not among the fences.
-    pub fn check(&self, verb: &'static str) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         let sizes = [
             ("started", self.started.len()),
             ("running", self.running.len()),
@@ -367,17 +361,17 @@ impl Commit {
             ("submits", self.submits.len()),
         ];
         for (field, size) in sizes {
-            error::within(verb, field, size.max(1) as u64, SEND_MAX as u64)?;
+            error::at_most(field, size, SEND_MAX)?;
         }
-        check_send(verb, &self.messages)?;
-        crate::event::check_appends(verb, &self.events)?;
-        self.states.iter().try_for_each(|state| state.check(verb))?;
-        self.calls.iter().try_for_each(|call| call.check(verb))?;
-        self.submits.iter().try_for_each(|call| call.check(verb))?;
-        self.check_refs(verb)
+        check_send(&self.messages)?;
+        crate::event::check_appends(&self.events)?;
+        self.states.iter().try_for_each(|state| state.check())?;
+        self.calls.iter().try_for_each(|call| call.check())?;
+        self.submits.iter().try_for_each(|call| call.check())?;
+        self.check_refs()
     }
 
-    fn check_refs(&self, verb: &'static str) -> Result<()> {
+    fn check_refs(&self) -> Result<()> {
         let ended = (self.done.iter().map(|done| (done.at, done.consumer.as_deref())))
             .chain(self.failed.iter().map(|failed| (failed.at, None)))
             .chain(self.dead.iter().map(|dead| (dead.at, None)))
@@ -389,7 +383,7 @@ impl Commit {
         for (at, consumer) in ended {
             if !seen.insert((at, consumer)) {
                 let because = format!("message {at:?} is named twice");
-                return Err(Error::new(Kind::Invalid, verb, "messages").because(because));
+                return Err(Error::invalid("messages", because));
             }
             partitions.push(at.partition);
         }
@@ -398,7 +392,7 @@ impl Commit {
             None => Ok(()),
             Some(missing) => {
                 let because = format!("partition {missing} has no fence");
-                Err(Error::new(Kind::Invalid, verb, "fences").because(because))
+                Err(Error::invalid("fences", because))
             }
         }
     }
@@ -424,6 +418,14 @@ pub struct Exchange {
     pub heartbeat: bool,
     /// What to read afterwards.
     pub read: Option<Read>,
+}
+
+impl Exchange {
+    /// `Invalid` when its commit or its read is.
+    pub fn check(&self) -> Result<()> {
+        self.commit.check()?;
+        self.read.as_ref().map_or(Ok(()), Read::check)
+    }
 }
 
 /// What an exchange gave.

@@ -34,10 +34,15 @@ pub struct PutState {
 
 impl PutState {
     /// `Invalid` when it is too large.
-    pub fn check(&self, verb: &'static str) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         let bytes = self.state.as_ref().map_or(1, |state| state.len().max(1));
-        error::within(verb, "state", bytes as u64, STATE_BYTES_MAX as u64)
+        error::within("state", bytes as u64, STATE_BYTES_MAX as u64)
     }
+}
+
+/// `Invalid` when too many objects are asked for at once.
+pub fn check_objects(keys: &[ObjectKey]) -> Result<()> {
+    error::at_most("objects", keys.len(), OBJECTS_MAX)
 }
 
 /// What objects are.

@@ -34,11 +34,11 @@ pub struct Setup {
 
 impl Setup {
     /// `Invalid` when a number or a name is out of its bounds.
-    pub fn check(&self, verb: &'static str) -> Result<()> {
-        error::within(verb, "partitions", self.partitions.into(), PARTITIONS_MAX.into())?;
-        error::within(verb, "service", self.service.len() as u64, SERVICE_BYTES_MAX as u64)?;
+    pub fn check(&self) -> Result<()> {
+        error::within("partitions", self.partitions.into(), PARTITIONS_MAX.into())?;
+        error::within("service", self.service.len() as u64, SERVICE_BYTES_MAX as u64)?;
         let types = self.object_types.len().max(1) as u64;
-        error::within(verb, "object types", types, OBJECT_TYPES_MAX as u64)
+        error::within("object types", types, OBJECT_TYPES_MAX as u64)
     }
 }
 

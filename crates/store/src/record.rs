@@ -11,7 +11,7 @@ use windrow_domain::lines::TEXT_BYTES_MAX;
 use windrow_domain::{BatchId, Held, InstanceId, LeaseId, LineSet};
 
 use crate::claim::{Request, Tranche};
-use crate::error::{Error, Kind, Result};
+use crate::error::{self, Error, Kind, Result};
 
 /// Returned lines wait in buckets of this width, so that a retry storm makes few rows.
 pub const BUCKET_MS: i64 = 250;
@@ -110,6 +110,20 @@ pub struct Turn {
     pub outcomes: Vec<Outcomes>,
     /// The next claim.
     pub claim: Option<Request>,
+}
+
+impl Turn {
+    /// `Invalid` when it records too many leases, or one of them twice, or claims what no claim may have.
+    pub fn check(&self) -> Result<()> {
+        error::at_most("outcomes", self.outcomes.len(), TURN_LEASES_MAX)?;
+        let ids = || self.outcomes.iter().map(|outcomes| outcomes.held.id);
+        let is_earlier =
+            |(at, id): &(usize, LeaseId)| ids().take(*at).any(|earlier| earlier == *id);
+        if let Some((_, twice)) = ids().enumerate().find(is_earlier) {
+            return Err(Error::invalid("outcomes", format!("lease {twice} is named twice")));
+        }
+        self.claim.as_ref().map_or(Ok(()), Request::check)
+    }
 }
 
 /// What recording did to one lease.
@@ -222,7 +236,7 @@ fn named_lines(outcomes: &Outcomes) -> Result<LineSet> {
     if twice || !tried.is_disjoint(&outcomes.released) {
         let lease = outcomes.held.id;
         let because = "a line has two outcomes in one turn";
-        return Err(Error::new(Kind::Invalid, "record lease", lease).because(because));
+        return Err(Error::of(Kind::Invalid).about(lease).because(because));
     }
     Ok(tried.union(&outcomes.released))
 }

@@ -10,12 +10,12 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
-use std::pin::pin;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use futures_util::future::{Either, select};
+use tokio::time::timeout;
 use windrow_domain::InstanceId;
 
 use crate::error::{self, Cause};
@@ -29,6 +29,9 @@ pub const SCRIPT_MS_MAX: u64 = 4_000;
 pub const QUERY_ROWS_MAX: usize = 10_000;
 /// Most bytes of them.
 pub const QUERY_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// What a script's statement is called when it fails.
+const RUN: &str = "run statement";
 
 /// How a statement may begin. Whatever ends a transaction, or changes a connection that others use
 /// afterwards, is not among it.
@@ -97,7 +100,12 @@ pub trait Script: Send {
     async fn run(self: Box<Self>, sql: &mut dyn Sql) -> Result<Commit, Cause>;
 }
 
-/// Own transactions.
+/// `Invalid` when a script would get no time, or too much.
+pub fn check_script_ms(ms_max: u64) -> Result<()> {
+    error::within("ms_max", ms_max, SCRIPT_MS_MAX)
+}
+
+/// Commits whose SQL the program writes itself.
 #[async_trait]
 pub trait Transactions {
     /// One transaction: proves the fences, runs the script, writes the commit that it returns. That
@@ -146,12 +154,12 @@ impl StdError for ScriptError {
 
 impl ScriptError {
     /// The store's error for it.
-    pub fn error(self, verb: &'static str, subject: impl fmt::Display) -> Error {
+    pub fn into_error(self) -> Error {
         let kind = match self {
             ScriptError::Failed(_) | ScriptError::Panicked(_) => Kind::Invalid,
             ScriptError::Late(_) => Kind::Busy,
         };
-        Error::new(kind, verb, subject).because(self)
+        Error::of(kind).because(self)
     }
 }
 
@@ -174,11 +182,11 @@ pub struct StatementResult {
 
 impl StatementResult {
     /// Takes a row in, within the bounds of a query.
-    pub fn push(&mut self, verb: &'static str, row: Vec<Value>) -> Result<()> {
+    pub fn push(&mut self, row: Vec<Value>) -> Result<()> {
         self.bytes += row.iter().map(Value::bytes).sum::<usize>();
         self.rows.push(row);
-        error::within(verb, "rows", self.rows.len() as u64, QUERY_ROWS_MAX as u64)?;
-        error::within(verb, "bytes", self.bytes.max(1) as u64, QUERY_BYTES_MAX as u64)
+        error::within("rows", self.rows.len() as u64, QUERY_ROWS_MAX as u64)?;
+        error::at_most("bytes", self.bytes, QUERY_BYTES_MAX)
     }
 }
 
@@ -192,8 +200,6 @@ pub trait SqlSession: Send {
 /// For backends: who runs a script, and how long it may take.
 #[derive(Clone, Copy, Debug)]
 pub struct ScriptRun<'a> {
-    /// What is attempted.
-    pub verb: &'static str,
     /// Whose commit it is.
     pub instance: InstanceId,
     /// What was proved before.
@@ -203,60 +209,45 @@ pub struct ScriptRun<'a> {
 }
 
 impl ScriptRun<'_> {
-    /// `Invalid` when the time is out of its bounds.
-    pub fn check(&self) -> Result<()> {
-        error::within(self.verb, "ms_max", self.ms_max, SCRIPT_MS_MAX)
-    }
-
-    /// Runs a script until it ends or `late` does; gives what is to be committed. When it gives an
+    /// Runs a script until it ends or its time is over; gives what is to be committed. When it gives an
     /// error, the backend undoes the transaction.
     pub async fn script(
         &self,
         script: Box<dyn Script>,
         session: &mut dyn SqlSession,
-        late: impl Future<Output = ()>,
     ) -> Result<Commit> {
-        let mut guarded = Guarded { verb: self.verb, session, failed: None };
-        let ran = {
-            let running = AssertUnwindSafe(script.run(&mut guarded)).catch_unwind();
-            match select(pin!(running), pin!(late)).await {
-                Either::Left((Ok(ran), _)) => ran.map_err(ScriptError::Failed),
-                Either::Left((Err(panic), _)) => Err(ScriptError::Panicked(panic_text(&*panic))),
-                Either::Right(_) => Err(ScriptError::Late(self.ms_max)),
-            }
+        let mut guarded = Guarded { session, failed: None };
+        let running = AssertUnwindSafe(script.run(&mut guarded)).catch_unwind();
+        let ran = match timeout(Duration::from_millis(self.ms_max), running).await {
+            Ok(Ok(ran)) => ran.map_err(ScriptError::Failed),
+            Ok(Err(panic)) => Err(ScriptError::Panicked(error::panic_text(&*panic).to_owned())),
+            Err(_) => Err(ScriptError::Late(self.ms_max)),
         };
         let script_error = match (ran, guarded.failed) {
             // The database went away; what the script made of that says nothing about the script.
             (_, Some((Kind::Unavailable, told))) => {
-                return Err(Error::new(Kind::Unavailable, self.verb, self.instance).because(told));
+                return Err(Error::of(Kind::Unavailable).because(told));
             }
             (Ok(commit), None) => return self.checked(commit),
             (Ok(_), Some((_, told))) => ScriptError::Failed(told.into()),
             (Err(script_error), _) => script_error,
         };
-        Err(script_error.error(self.verb, self.instance))
+        Err(script_error.into_error())
     }
 
     fn checked(&self, commit: Commit) -> Result<Commit> {
-        commit.check(self.verb)?;
+        commit.check()?;
         let is_fenced = commit.fences.iter().all(|fence| self.fences.contains(fence));
         if commit.instance != self.instance || !is_fenced {
             let because = "a script commits for its own instance, under the fences it was given";
-            return Err(Error::new(Kind::Invalid, self.verb, "fences").because(because));
+            return Err(Error::invalid("fences", because));
         }
         Ok(commit)
     }
 }
 
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    text.unwrap_or_else(|| "without a word".to_owned())
-}
-
 /// The way to the database with what a script may not do taken out.
 struct Guarded<'a> {
-    verb: &'static str,
     session: &'a mut dyn SqlSession,
     /// The first statement that failed.
     failed: Option<(Kind, String)>,
@@ -266,22 +257,19 @@ impl Guarded<'_> {
     async fn run(&mut self, sql: &str, params: &[Value]) -> Result<StatementResult> {
         if let Some((kind, told)) = &self.failed {
             let because = format!("a statement before it failed: {told}");
-            return Err(Error::new(*kind, self.verb, "statement").because(because));
+            return Err(Error::new(*kind, RUN, "").because(because));
         }
-        let ran = match check_statement(self.verb, sql) {
+        let ran = match check_statement(sql) {
             Ok(()) => self.session.run(sql, params).await,
             Err(refused) => Err(refused),
         };
-        ran.map_err(|mut error| {
+        ran.map_err(|error| {
+            let mut error = error.named(RUN, "");
             // A statement that the database does not understand says nothing about what is stored.
             if error.kind == Kind::Corrupt {
                 error.kind = Kind::Invalid;
             }
-            let told = match StdError::source(&error) {
-                Some(cause) => format!("{error}: {cause}"),
-                None => error.to_string(),
-            };
-            self.failed = Some((error.kind, told));
+            self.failed = Some((error.kind, error::chain(&error)));
             error
         })
     }
@@ -299,13 +287,13 @@ impl Sql for Guarded<'_> {
 }
 
 /// `Invalid` when a statement is none that a script may run.
-fn check_statement(verb: &'static str, sql: &str) -> Result<()> {
+fn check_statement(sql: &str) -> Result<()> {
     let word = first_word(sql).unwrap_or_default();
     if STATEMENTS.iter().any(|known| known.eq_ignore_ascii_case(word)) {
         return Ok(());
     }
     let because = format!("a statement of a script begins with one of {STATEMENTS:?}");
-    Err(Error::new(Kind::Invalid, verb, "statement").because(because))
+    Err(Error::invalid("statement", because))
 }
 
 /// The first word behind blanks, comments and brackets.
@@ -343,7 +331,7 @@ mod tests {
             "create table t (a int)",
         ];
         for sql in good {
-            check_statement("run", sql).unwrap();
+            check_statement(sql).unwrap();
         }
         let bad = [
             "",
@@ -359,7 +347,7 @@ mod tests {
             "selector",
         ];
         for sql in bad {
-            assert_eq!(check_statement("run", sql).unwrap_err().kind, Kind::Invalid, "{sql}");
+            assert_eq!(check_statement(sql).unwrap_err().kind, Kind::Invalid, "{sql}");
         }
     }
 }

@@ -92,9 +92,7 @@ async fn bounded<T>(
 }
 
 fn panicked(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    format!("the handler panicked: {}", text.as_deref().unwrap_or("without a word"))
+    format!("the handler panicked: {}", windrow_store::error::panic_text(panic))
 }
 
 /// What a publisher did with a message.

@@ -181,7 +181,8 @@ impl Judge {
                 End::Done
             }
         };
-        if let Err(error) = effect.check("commit") {
+        if let Err(error) = effect.check() {
+            let error = error.named("commit", "");
             let because = windrow_store::error::chain(&error);
             let failure = permanent(format!("its effects cannot be stored: {because}"));
             return self.failed(task, OURSELVES, &failure);

@@ -136,7 +136,7 @@ impl Ingest for Held {
 
     /// The file as others will see it. Until then it stays open.
     async fn seal_file(&self, id: FileId, verdict: Verdict) -> Result<File> {
-        verdict.check("seal file")?;
+        verdict.check().map_err(|error| error.named("seal file", id))?;
         let mut seen = self.0.seen();
         let missing = || Error::new(Kind::Missing, "seal file", id);
         let file = seen.file.clone().ok_or_else(missing)?;

@@ -36,10 +36,10 @@ pub(crate) struct Submits<'a> {
 }
 
 impl<'a> Submits<'a> {
-    pub(crate) fn of(verb: &'static str, calls: &'a [NewCall]) -> Result<Self> {
+    pub(crate) fn of(calls: &'a [NewCall]) -> Result<Self> {
         let mut sorted: Vec<(usize, &NewCall, Stream)> = Vec::with_capacity(calls.len());
         for (at, call) in calls.iter().enumerate() {
-            sorted.push((at, call, call.stream(verb)?));
+            sorted.push((at, call, call.stream()?));
         }
         sorted.sort_by(|a, b| (&a.1.key.owner, &a.2).cmp(&(&b.1.key.owner, &b.2)));
         let each = || sorted.iter().map(|one| one.1);

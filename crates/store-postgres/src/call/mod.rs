@@ -18,19 +18,17 @@ use windrow_store::error::{Error, Kind, Result};
 use windrow_store::inspect::{Binding, Cursor, Page};
 
 use crate::db::{Call as Statement, sql};
-use crate::inspect::{page, page_limit};
+use crate::inspect::page;
 use crate::message::{json, place};
 use crate::sweep::SECS_MAX;
-use crate::{PostgresStore, rows};
+use crate::{PostgresBackend, rows};
 
 pub(crate) use arrays::{Answers, Runs, Submits};
 
 #[async_trait]
-impl Calls for PostgresStore {
+impl Calls for PostgresBackend {
     async fn submit_call(&self, call: NewCall) -> Result<Submitted> {
-        const VERB: &str = "submit call";
-        call.check(VERB)?;
-        let stream = call.stream(VERB)?;
+        let stream = call.stream()?;
         let hash = call.hash(&stream);
         let key = key_params(&call.key);
         let params = [
@@ -55,27 +53,25 @@ impl Calls for PostgresStore {
             Statement { sql: sql!("call/submit_call_call"), params: &params },
             Statement { sql: sql!("call/call"), params: &found },
         ];
-        let answers = self.db.call(VERB, &call.key.request_id, &calls).await?;
-        let missing = || Error::new(Kind::Corrupt, VERB, &call.key.request_id);
+        let answers = self.db.call(&calls).await?;
+        let missing = || Error::of(Kind::Corrupt);
         let call = read_call(answers[1].first().ok_or_else(missing)?)?;
-        let row = answers[0].first().ok_or_else(|| Error::new(Kind::Corrupt, VERB, "call"))?;
+        let row = answers[0].first().ok_or_else(|| Error::of(Kind::Corrupt))?;
         let position: Option<i64> = row.get("o_position");
         let at = position.map(|at| place(row.get("o_partition"), row.get("o_stream"), at));
         Ok(Submitted { call, at })
     }
 
     async fn call(&self, key: &CallKey) -> Result<Call> {
-        const VERB: &str = "read call";
         let (owner, request) = key_params(key);
         let params = [(&owner as _, Type::TEXT), (&request as _, Type::TEXT)];
-        let found = self.db.lone(VERB, &key.request_id, sql!("call/call"), &params).await?;
-        let missing = || Error::new(Kind::Missing, VERB, &key.request_id);
+        let found = self.db.lone(sql!("call/call"), &params).await?;
+        let missing = || Error::of(Kind::Missing);
         read_call(found.first().ok_or_else(missing)?)
     }
 
     async fn calls(&self, scope: &Scope, query: CallsQuery) -> Result<Page<Call>> {
-        const VERB: &str = "list calls";
-        let limit = page_limit(VERB, query.limit)?;
+        let limit = i64::from(query.limit);
         let filters = (&query.object, &query.states, query.instance, query.stuck_ms);
         let binding = Binding::new("calls", scope, &filters);
         let after: Option<(Timestamp, String, String)> =
@@ -98,7 +94,7 @@ impl Calls for PostgresStore {
             (&only as _, Type::INT2),
         ];
         let calls = [PLAN_ANEW, Statement { sql: sql!("call/calls"), params: &params }];
-        let found = self.db.call(VERB, &"calls", &calls).await?;
+        let found = self.db.call(&calls).await?;
         let calls = found[1].iter().map(read_call).collect::<Result<Vec<_>>>()?;
         let key = |call: &Call| {
             let (owner, request) = key_params(&call.key);
@@ -108,7 +104,6 @@ impl Calls for PostgresStore {
     }
 
     async fn call_stats(&self, scope: &Scope, query: StatsQuery) -> Result<CallStats> {
-        const VERB: &str = "count calls";
         let (now, owner) = (self.db.now(), scope.owner());
         let (window, old) = (millis(query.window_ms), millis(query.old_ms));
         let most = i64::try_from(METHODS_MAX).expect("a small number");
@@ -129,7 +124,7 @@ impl Calls for PostgresStore {
             Statement { sql: sql!("call/call_stats"), params: &stats },
             Statement { sql: sql!("call/call_retries"), params: &retries },
         ];
-        let answers = self.db.snapshot(VERB, &"calls", &calls).await?;
+        let answers = self.db.snapshot(&calls).await?;
         Ok(CallStats {
             retries: answers[2].iter().map(method_retries).collect(),
             ..read_stats(&answers[1][0])
@@ -188,7 +183,7 @@ fn read_stats(row: &Row) -> CallStats {
 
 fn read_call(row: &Row) -> Result<Call> {
     let state = CallState::from_code(row.get("state"))
-        .ok_or_else(|| Error::new(Kind::Corrupt, "read column", "state"))?;
+        .ok_or_else(|| rows::corrupt("state", "no such state"))?;
     let reply: Option<&[u8]> = row.get("reply");
     Ok(Call {
         key: CallKey { owner: rows::owner(row)?, request_id: rows::name(row, "request_id")? },

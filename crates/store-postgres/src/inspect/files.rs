@@ -6,31 +6,28 @@ use windrow_domain::FileId;
 use windrow_store::Scope;
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::ingest::{File, LineError};
-use windrow_store::inspect::{Binding, Cursor, FileLane, FilesQuery, Page, behind, check_after};
+use windrow_store::inspect::{Binding, Cursor, FileLane, FilesQuery, Page, behind};
 
 use super::TimeKey;
 use crate::db::sql;
-use crate::{PostgresStore, rows};
+use crate::{PostgresBackend, rows};
 
-pub(super) async fn file(store: &PostgresStore, scope: &Scope, file: FileId) -> Result<File> {
-    const VERB: &str = "read file";
+pub(super) async fn file(store: &PostgresBackend, scope: &Scope, file: FileId) -> Result<File> {
     let params = [(&file.0 as _, Type::UUID), (&scope.owner() as _, Type::TEXT)];
-    let found = store.db.rows(VERB, &file, sql!("inspect/file"), &params).await?;
-    found.first().ok_or_else(|| Error::new(Kind::Missing, VERB, file)).and_then(rows::file)
+    let found = store.db.rows(sql!("inspect/file"), &params).await?;
+    found.first().ok_or_else(|| Error::of(Kind::Missing)).and_then(rows::file)
 }
 
 pub(super) async fn files(
-    store: &PostgresStore,
+    store: &PostgresBackend,
     scope: &Scope,
     query: FilesQuery,
 ) -> Result<Page<File>> {
-    const VERB: &str = "list files";
-    let limit = super::page_limit(VERB, query.limit)?;
-    check_after(VERB, &query.after, &query.after_id)?;
+    let limit = i64::from(query.limit);
     let key = |file: &File| (file.created_at, file.id.0);
     let binding = Binding::new("files", scope, &(&query.purpose, query.ascending));
     let after: Option<TimeKey> = match query.after_id {
-        Some(id) => Some(key(&behind(VERB, file(store, scope, id).await)?)),
+        Some(id) => Some(key(&behind(file(store, scope, id).await)?)),
         None => Cursor::open(&binding, query.after.as_deref())?,
     };
     let sql = match query.ascending {
@@ -44,37 +41,36 @@ pub(super) async fn files(
         (&after.map(|key| key.1) as _, Type::UUID),
         (&(limit + 1) as _, Type::INT8),
     ];
-    let found = store.db.rows(VERB, &"files", sql, &params).await?;
+    let found = store.db.rows(sql, &params).await?;
     let files = found.iter().map(rows::file).collect::<Result<Vec<_>>>()?;
     Ok(super::page(files, limit, &binding, key))
 }
 
 pub(super) async fn errors(
-    store: &PostgresStore,
+    store: &PostgresBackend,
     scope: &Scope,
     file: FileId,
 ) -> Result<Vec<LineError>> {
-    const VERB: &str = "list file errors";
     let params = [(&file.0 as _, Type::UUID), (&scope.owner() as _, Type::TEXT)];
-    let found = store.db.rows(VERB, &file, sql!("inspect/file_errors"), &params).await?;
-    let row = found.first().ok_or_else(|| Error::new(Kind::Missing, VERB, file))?;
+    let found = store.db.rows(sql!("inspect/file_errors"), &params).await?;
+    let row = found.first().ok_or_else(|| Error::of(Kind::Missing))?;
     match row.get::<_, Option<&str>>("errors") {
         None => Ok(Vec::new()),
-        Some(text) => serde_json::from_str(text)
-            .map_err(|cause| Error::new(Kind::Corrupt, VERB, file).because(cause)),
+        Some(text) => {
+            serde_json::from_str(text).map_err(|cause| Error::of(Kind::Corrupt).because(cause))
+        }
     }
 }
 
 pub(super) async fn lanes(
-    store: &PostgresStore,
+    store: &PostgresBackend,
     scope: &Scope,
     file: FileId,
 ) -> Result<Vec<FileLane>> {
-    const VERB: &str = "read lanes of file";
     let params = [(&file.0 as _, Type::UUID), (&scope.owner() as _, Type::TEXT)];
-    let found = store.db.rows(VERB, &file, sql!("inspect/file_lanes"), &params).await?;
+    let found = store.db.rows(sql!("inspect/file_lanes"), &params).await?;
     if found.is_empty() {
-        return Err(Error::new(Kind::Missing, VERB, file));
+        return Err(Error::of(Kind::Missing));
     }
     let lanes = found.iter().filter(|row| row.get::<_, Option<i16>>("lane").is_some());
     let read = |row| {
@@ -85,33 +81,31 @@ pub(super) async fn lanes(
 }
 
 pub(super) async fn chunk_sizes(
-    store: &PostgresStore,
+    store: &PostgresBackend,
     scope: &Scope,
     file: FileId,
 ) -> Result<Vec<u64>> {
-    const VERB: &str = "read sizes of chunks";
     let params = [(&file.0 as _, Type::UUID), (&scope.owner() as _, Type::TEXT)];
-    let found = store.db.rows(VERB, &file, sql!("inspect/chunk_sizes"), &params).await?;
+    let found = store.db.rows(sql!("inspect/chunk_sizes"), &params).await?;
     if found.is_empty() {
-        return Err(Error::new(Kind::Missing, VERB, file));
+        return Err(Error::of(Kind::Missing));
     }
     let sizes = found.iter().filter_map(|row| row.get::<_, Option<i64>>("bytes"));
     Ok(sizes.map(i64::cast_unsigned).collect())
 }
 
 pub(super) async fn read_chunk(
-    store: &PostgresStore,
+    store: &PostgresBackend,
     scope: &Scope,
     file: FileId,
     no: u32,
 ) -> Result<Bytes> {
-    const VERB: &str = "read chunk";
     let number = i32::try_from(no).unwrap_or(i32::MAX);
     let params =
         [(&file.0 as _, Type::UUID), (&scope.owner() as _, Type::TEXT), (&number as _, Type::INT4)];
-    let found = store.db.rows(VERB, &file, sql!("inspect/chunk"), &params).await?;
-    let row = found.first().ok_or_else(|| Error::new(Kind::Missing, VERB, file))?;
-    let corrupt = |because: &str| Error::new(Kind::Corrupt, VERB, file).because(because);
+    let found = store.db.rows(sql!("inspect/chunk"), &params).await?;
+    let row = found.first().ok_or_else(|| Error::of(Kind::Missing))?;
+    let corrupt = |because: &str| Error::of(Kind::Corrupt).because(because);
     let spans = read_spans(row.get("spans")).ok_or_else(|| corrupt("its spans cannot be read"))?;
     let params = [
         (&file.0 as _, Type::UUID),
@@ -119,7 +113,7 @@ pub(super) async fn read_chunk(
         (&spans.1 as _, Type::INT8_ARRAY),
         (&spans.2 as _, Type::INT8_ARRAY),
     ];
-    let pieces = store.db.rows(VERB, &file, sql!("inspect/chunk_rows"), &params).await?;
+    let pieces = store.db.rows(sql!("inspect/chunk_rows"), &params).await?;
     let mut bytes = BytesMut::new();
     pieces.iter().for_each(|piece| bytes.extend_from_slice(piece.get("raw")));
     if bytes.len() as u64 != rows::count(row, "bytes") {

@@ -7,14 +7,12 @@ use uuid::Uuid;
 use windrow_domain::BatchId;
 use windrow_domain::attempt::Status;
 use windrow_store::Scope;
-use windrow_store::error::{Error, Kind, Result};
+use windrow_store::error::Result;
 use windrow_store::inspect::{Binding, Cursor, FinishedLine, FinishedQuery, Page};
 use windrow_store::record::Finished;
 
 use crate::db::sql;
-use crate::{PostgresStore, rows};
-
-const VERB: &str = "list finished lines";
+use crate::{PostgresBackend, rows};
 /// Batches looked at before the next look, when a page goes through several.
 const BATCHES_AT_ONCE: i64 = 64;
 
@@ -22,11 +20,11 @@ const BATCHES_AT_ONCE: i64 = 64;
 type Key = (Uuid, i64);
 
 pub(super) async fn page(
-    store: &PostgresStore,
+    store: &PostgresBackend,
     scope: &Scope,
     query: FinishedQuery,
 ) -> Result<Page<FinishedLine>> {
-    let limit = super::page_limit(VERB, query.limit)?;
+    let limit = i64::from(query.limit);
     let filters = (query.batch, &query.statuses, &query.job_type, query.from, query.to);
     let binding = Binding::new("finished", scope, &filters);
     let after: Option<Key> = Cursor::open(&binding, query.after.as_deref())?;
@@ -76,7 +74,7 @@ struct Part {
 }
 
 async fn batch_ids(
-    store: &PostgresStore,
+    store: &PostgresBackend,
     scope: &Scope,
     query: &FinishedQuery,
     from: Option<Uuid>,
@@ -88,12 +86,12 @@ async fn batch_ids(
         (&from as _, Type::UUID),
         (&BATCHES_AT_ONCE as _, Type::INT8),
     ];
-    let found = store.db.rows(VERB, &"batches", sql!("inspect/batch_ids"), &params).await?;
+    let found = store.db.rows(sql!("inspect/batch_ids"), &params).await?;
     Ok(found.iter().map(|row| row.get("id")).collect())
 }
 
 async fn of_batch(
-    store: &PostgresStore,
+    store: &PostgresBackend,
     query: &FinishedQuery,
     batch: Uuid,
     after: i64,
@@ -117,7 +115,7 @@ async fn of_batch(
         (&bytes as _, Type::INT8),
         (&room.first as _, Type::BOOL),
     ];
-    let mut found = store.db.rows(VERB, &batch, sql, &params).await?;
+    let mut found = store.db.rows(sql, &params).await?;
     let fit = found.iter().take_while(|row| row.get("fits")).count();
     let is_full = fit < found.len();
     found.truncate(fit);
@@ -126,7 +124,7 @@ async fn of_batch(
 
 fn line(row: &Row) -> Result<FinishedLine> {
     let status = Status::from_code(row.get("status"))
-        .ok_or_else(|| Error::new(Kind::Corrupt, VERB, "status"))?;
+        .ok_or_else(|| rows::corrupt("status", "no such status"))?;
     let response: Option<&[u8]> = row.get("response");
     let http: Option<i16> = row.get("http_status");
     Ok(FinishedLine {

@@ -20,14 +20,13 @@ use windrow_store::ingest::{File, LineError};
 use windrow_store::inspect::{
     Attempt, AttemptCounts, BatchRows, BatchesQuery, Binding, Cursor, FileLane, FilesQuery,
     FinishedLine, FinishedQuery, Inspect, LaneStatus, Page, PendingLine, PendingQuery, behind,
-    check_after, check_limit,
 };
 
 use crate::db::sql;
-use crate::{PostgresStore, rows};
+use crate::{PostgresBackend, rows};
 
 #[async_trait]
-impl Inspect for PostgresStore {
+impl Inspect for PostgresBackend {
     async fn file(&self, scope: &Scope, file: FileId) -> Result<File> {
         files::file(self, scope, file).await
     }
@@ -53,21 +52,18 @@ impl Inspect for PostgresStore {
     }
 
     async fn batch(&self, scope: &Scope, batch: BatchId) -> Result<Batch> {
-        const VERB: &str = "read batch";
         let params = [(&batch.0 as _, Type::UUID), (&scope.owner() as _, Type::TEXT)];
-        let found = self.db.rows(VERB, &batch, sql!("inspect/batch"), &params).await?;
-        found.first().ok_or_else(|| Error::new(Kind::Missing, VERB, batch)).and_then(rows::batch)
+        let found = self.db.rows(sql!("inspect/batch"), &params).await?;
+        found.first().ok_or_else(|| Error::of(Kind::Missing)).and_then(rows::batch)
     }
 
     async fn batches(&self, scope: &Scope, query: BatchesQuery) -> Result<Page<Batch>> {
-        const VERB: &str = "list batches";
-        let limit = page_limit(VERB, query.limit)?;
+        let limit = i64::from(query.limit);
         let filters = (&query.states, &query.job_type, query.from, query.to);
         let binding = Binding::new("batches", scope, &filters);
-        check_after(VERB, &query.after, &query.after_id)?;
         let key = |batch: &Batch| (batch.created_at, batch.id.0);
         let after: Option<TimeKey> = match query.after_id {
-            Some(id) => Some(key(&behind(VERB, self.batch(scope, id).await)?)),
+            Some(id) => Some(key(&behind(self.batch(scope, id).await)?)),
             None => Cursor::open(&binding, query.after.as_deref())?,
         };
         let states: Option<Vec<&str>> = (!query.states.is_empty())
@@ -82,7 +78,7 @@ impl Inspect for PostgresStore {
             (&after.map(|key| key.1) as _, Type::UUID),
             (&(limit + 1) as _, Type::INT8),
         ];
-        let found = self.db.rows(VERB, &"batches", sql!("inspect/batches"), &params).await?;
+        let found = self.db.rows(sql!("inspect/batches"), &params).await?;
         let batches = found.iter().map(rows::batch).collect::<Result<Vec<_>>>()?;
         Ok(page(batches, limit, &binding, key))
     }
@@ -90,7 +86,7 @@ impl Inspect for PostgresStore {
     async fn lanes(&self, scope: &Scope, batch: BatchId) -> Result<Vec<LaneStatus>> {
         self.batch(scope, batch).await?;
         let params = [(&batch.0 as _, Type::UUID)];
-        let found = self.db.rows("list lanes", &batch, sql!("inspect/lanes"), &params).await?;
+        let found = self.db.rows(sql!("inspect/lanes"), &params).await?;
         let lane = |row: &tokio_postgres::Row| {
             Ok(LaneStatus {
                 lane: rows::lane(row),
@@ -106,7 +102,7 @@ impl Inspect for PostgresStore {
         self.batch(scope, batch).await?;
         let params =
             [(&batch.0 as _, Type::UUID), (&i64::from(AUDIT_ENTRIES_MAX) as _, Type::INT8)];
-        let found = self.db.rows("list acts", &batch, sql!("inspect/acts"), &params).await?;
+        let found = self.db.rows(sql!("inspect/acts"), &params).await?;
         let act = |row: &tokio_postgres::Row| AuditEntry {
             at: row.get("at"),
             actor: row.get("actor"),
@@ -120,8 +116,7 @@ impl Inspect for PostgresStore {
         self.batch(scope, batch).await?;
         let line = i64::try_from(line).unwrap_or(i64::MAX);
         let params = [(&batch.0 as _, Type::UUID), (&line as _, Type::INT8)];
-        let found =
-            self.db.rows("list attempts", &batch, sql!("inspect/attempts"), &params).await?;
+        let found = self.db.rows(sql!("inspect/attempts"), &params).await?;
         let attempt = |row: &tokio_postgres::Row| {
             Ok(Attempt {
                 generation: rows::small(row, "generation"),
@@ -137,8 +132,6 @@ impl Inspect for PostgresStore {
     }
 
     async fn attempt_counts(&self, batch: BatchId, lines: &[u64]) -> Result<Vec<AttemptCounts>> {
-        const VERB: &str = "count tries";
-        AttemptCounts::check(VERB, lines)?;
         if lines.is_empty() {
             return Ok(Vec::new());
         }
@@ -149,7 +142,7 @@ impl Inspect for PostgresStore {
             (&lines as _, Type::INT8_ARRAY),
             (&unknown.map(Class::as_str).collect::<Vec<_>>() as _, Type::TEXT_ARRAY),
         ];
-        let found = self.db.lone(VERB, &batch, sql!("inspect/tries"), &params).await?;
+        let found = self.db.lone(sql!("inspect/tries"), &params).await?;
         let tries = |row: &tokio_postgres::Row| AttemptCounts {
             line: rows::count(row, "line"),
             tried: rows::small(row, "tried"),
@@ -173,12 +166,6 @@ impl Inspect for PostgresStore {
 
 /// The key of lists by time: when, and which.
 pub(crate) type TimeKey = (Timestamp, Uuid);
-
-/// A page's size, within its bounds.
-pub(crate) fn page_limit(verb: &'static str, limit: u32) -> Result<i64> {
-    check_limit(verb, limit)?;
-    Ok(i64::from(limit))
-}
 
 /// Cuts what was read (one more than asked for, if there is more) to a page.
 pub(crate) fn page<T, K: serde::Serialize>(

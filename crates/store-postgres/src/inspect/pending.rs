@@ -8,15 +8,13 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 use windrow_domain::{BatchId, InstanceId, LineSet};
 use windrow_store::Scope;
-use windrow_store::error::{Error, Kind, Result};
+use windrow_store::error::Result;
 use windrow_store::inspect::{
     Binding, Cursor, Page, PendingLine, PendingQuery, Place, SUMMARY_PREFIX_BYTES, Summary,
 };
 
 use crate::db::sql;
-use crate::{PostgresStore, rows};
-
-const VERB: &str = "list pending lines";
+use crate::{PostgresBackend, rows};
 
 /// The key of a page: when, batch, lane, seq.
 type Key = (Timestamp, Uuid, i16, u64);
@@ -34,11 +32,11 @@ struct Set {
 }
 
 pub(super) async fn page(
-    store: &PostgresStore,
+    store: &PostgresBackend,
     scope: &Scope,
     query: PendingQuery,
 ) -> Result<Page<PendingLine>> {
-    let limit = super::page_limit(VERB, query.limit)?;
+    let limit = i64::from(query.limit);
     let filters = (query.batch, &query.places, &query.job_type, query.from, query.to);
     let binding = Binding::new("pending", scope, &filters);
     let after: Option<Key> = Cursor::open(&binding, query.after.as_deref())?;
@@ -89,7 +87,7 @@ fn lines_of(sets: &[Set], first: usize, after: Option<Key>, wanted: u64) -> Vec<
 }
 
 async fn read_sets(
-    store: &PostgresStore,
+    store: &PostgresBackend,
     scope: &Scope,
     query: &PendingQuery,
     from: Option<(Group, bool)>,
@@ -110,7 +108,7 @@ async fn read_sets(
         (&from.is_some_and(|(_, included)| included) as _, Type::BOOL),
         (&limit as _, Type::INT8),
     ];
-    let found = store.db.rows(VERB, &"lines", sql!("inspect/pending"), &params).await?;
+    let found = store.db.rows(sql!("inspect/pending"), &params).await?;
     found.iter().map(set).collect()
 }
 
@@ -126,7 +124,7 @@ fn set(row: &Row) -> Result<Set> {
     let place = [Place::Untouched, Place::Returned, Place::Leased]
         .into_iter()
         .find(|place| word(*place) == row.get::<_, &str>("place"))
-        .ok_or_else(|| Error::new(Kind::Corrupt, VERB, "place"))?;
+        .ok_or_else(|| rows::corrupt("place", "no such place"))?;
     let (updated_at, batch): (Timestamp, Uuid) = (row.get("updated_at"), row.get("batch_id"));
     let held_by: Option<Uuid> = row.get("held_by");
     Ok(Set {
@@ -154,7 +152,7 @@ fn set(row: &Row) -> Result<Set> {
 }
 
 /// Reads the first bytes of the picked lines, one query for each lane.
-async fn summarised(store: &PostgresStore, picked: Vec<(&Set, u64)>) -> Result<Vec<PendingLine>> {
+async fn summarised(store: &PostgresBackend, picked: Vec<(&Set, u64)>) -> Result<Vec<PendingLine>> {
     let mut lanes = BTreeMap::<(Uuid, i16), Vec<i64>>::new();
     for (set, seq) in &picked {
         lanes.entry((set.file, set.group.2)).or_default().push(seq.cast_signed());
@@ -168,7 +166,7 @@ async fn summarised(store: &PostgresStore, picked: Vec<(&Set, u64)>) -> Result<V
             (&seqs as _, Type::INT8_ARRAY),
             (&bytes as _, Type::INT4),
         ];
-        for row in store.db.rows(VERB, &file, sql!("inspect/prefixes"), &params).await? {
+        for row in store.db.rows(sql!("inspect/prefixes"), &params).await? {
             let summary = Summary::read(row.get("prefix"));
             read.insert(
                 (file, lane, rows::count(&row, "seq")),

@@ -8,22 +8,20 @@ use windrow_store::error::{Error, Kind, Result};
 use windrow_store::inspect::{BatchRows, LaneRows};
 
 use crate::db::{Call, sql};
-use crate::{PostgresStore, rows};
+use crate::{PostgresBackend, rows};
 
-const VERB: &str = "audit batch";
-
-pub(super) async fn read(store: &PostgresStore, batch: BatchId) -> Result<BatchRows> {
+pub(super) async fn read(store: &PostgresBackend, batch: BatchId) -> Result<BatchRows> {
     let id = [(&batch.0 as _, Type::UUID)];
     let calls = [
         Call { sql: sql!("inspect/audit_lanes"), params: &id },
         Call { sql: sql!("inspect/audit_sets"), params: &id },
         Call { sql: sql!("inspect/audit_results"), params: &id },
     ];
-    let answers = store.db.snapshot(VERB, &batch, &calls).await?;
+    let answers = store.db.snapshot(&calls).await?;
     let [lanes, sets, results] = answers.as_slice() else {
-        return Err(Error::new(Kind::Corrupt, VERB, batch));
+        return Err(Error::of(Kind::Corrupt));
     };
-    let first = lanes.first().ok_or_else(|| Error::new(Kind::Missing, VERB, batch))?;
+    let first = lanes.first().ok_or_else(|| Error::of(Kind::Missing))?;
     let state = rows::read(first, "state")?;
 
     let mut lanes_read = BTreeMap::<LaneNo, LaneRows>::new();
@@ -40,11 +38,10 @@ pub(super) async fn read(store: &PostgresStore, batch: BatchId) -> Result<BatchR
         };
         if lanes_read.insert(lane_rows.lane, lane_rows).is_some() {
             let because = "a lane has two states";
-            return Err(Error::new(Kind::Corrupt, VERB, batch).because(because));
+            return Err(Error::of(Kind::Corrupt).because(because));
         }
     }
-    let stray =
-        || Error::new(Kind::Corrupt, VERB, batch).because("rows of a lane it does not have");
+    let stray = || Error::of(Kind::Corrupt).because("rows of a lane it does not have");
     for row in sets {
         let lane_rows = lanes_read.get_mut(&rows::lane(row)).ok_or_else(stray)?;
         let into = if row.get("leased") { &mut lane_rows.leased } else { &mut lane_rows.returned };

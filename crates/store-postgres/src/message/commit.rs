@@ -23,7 +23,7 @@ use crate::event::Appends;
 use crate::object::States;
 use crate::partition::Fences;
 use crate::record::storable;
-use crate::{PostgresStore, member};
+use crate::{PostgresBackend, member};
 
 /// What is kept of an error.
 pub(crate) fn kept(error: &str) -> Cow<'_, str> {
@@ -93,7 +93,7 @@ struct Effects<'a> {
 }
 
 impl<'a> Effects<'a> {
-    fn of(verb: &'static str, now: Option<Timestamp>, commit: &'a Commit) -> Result<Self> {
+    fn of(now: Option<Timestamp>, commit: &'a Commit) -> Result<Self> {
         let fences: BTreeMap<_, _> =
             commit.fences.iter().map(|fence| (fence.partition, fence.epoch)).collect();
         let epoch = |at: MessageRef| fences.get(&at.partition).copied().unwrap_or(0).cast_signed();
@@ -110,8 +110,8 @@ impl<'a> Effects<'a> {
             now,
             instance: commit.instance.0,
             fences: Fences::of(&commit.fences),
-            puts: Puts::of(verb, &commit.messages)?,
-            submits: Submits::of(verb, &commit.submits)?,
+            puts: Puts::of(&commit.messages)?,
+            submits: Submits::of(&commit.submits)?,
             started: Refs::of(commit.started.iter().map(|one| one.at)),
             started_epochs: commit.started.iter().map(|one| epoch(one.at)).collect(),
             running: Runs::of(&commit.running),
@@ -214,28 +214,21 @@ enum Part {
     Rest,
 }
 
-impl PostgresStore {
+impl PostgresBackend {
     /// A commit, and what comes behind it in the same transaction.
-    pub(super) async fn write(&self, verb: &'static str, exchange: &Exchange) -> Result<Exchanged> {
+    pub(super) async fn write(&self, exchange: &Exchange) -> Result<Exchanged> {
         let commit = &exchange.commit;
-        commit.check(verb)?;
-        exchange.read.iter().try_for_each(|read| read.check(verb))?;
-        let mut effects = Effects::of(verb, self.db.now(), commit)?;
+        let mut effects = Effects::of(self.db.now(), commit)?;
         effects.puts.recall(&self.known);
-        match self.write_once(verb, exchange, &effects).await {
+        match self.write_once(exchange, &effects).await {
             Err(error) if is_mistaken(&error) && effects.puts.mistook(&self.known) => {
-                self.write_once(verb, exchange, &effects).await
+                self.write_once(exchange, &effects).await
             }
             written => written,
         }
     }
 
-    async fn write_once(
-        &self,
-        verb: &'static str,
-        exchange: &Exchange,
-        effects: &Effects<'_>,
-    ) -> Result<Exchanged> {
+    async fn write_once(&self, exchange: &Exchange, effects: &Effects<'_>) -> Result<Exchanged> {
         let commit = &exchange.commit;
         let statements = effects.statements(commit);
         let reads = exchange.read.as_ref().map(Reads::of);
@@ -255,8 +248,8 @@ impl PostgresStore {
         let is_waited_for = !commit.messages.is_empty() || !commit.running.is_empty();
         let early = is_waited_for && commit.calls.is_empty() && commit.events.is_empty();
         let answers = match early {
-            true => self.db.call_early(verb, &commit.instance, &calls).await,
-            false => self.db.call(verb, &commit.instance, &calls).await,
+            true => self.db.call_early(&calls).await,
+            false => self.db.call(&calls).await,
         };
         let answers = answers.map_err(with_versions)?;
         let committed = effects.committed(&statements, &answers, &self.known);
@@ -268,17 +261,12 @@ impl PostgresStore {
     }
 
     /// A commit that ends a transaction which others began, and proved the fences in.
-    pub(crate) async fn write_inside(
-        &self,
-        verb: &'static str,
-        client: Inside,
-        commit: &Commit,
-    ) -> Result<Committed> {
-        let effects = Effects::of(verb, self.db.now(), commit)?;
+    pub(crate) async fn write_inside(&self, client: Inside, commit: &Commit) -> Result<Committed> {
+        let effects = Effects::of(self.db.now(), commit)?;
         let statements = effects.statements(commit);
         let calls: Vec<Call<'_>> =
             statements.iter().map(|(_, sql, params)| Call { sql: *sql, params }).collect();
-        let answers = self.db.end(verb, &commit.instance, client, &calls).await;
+        let answers = self.db.end(client, &calls).await;
         Ok(effects.committed(&statements, &answers.map_err(with_versions)?, &self.known))
     }
 }

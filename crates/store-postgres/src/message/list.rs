@@ -5,24 +5,24 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use windrow_domain::DeadLetterId;
 use windrow_store::Scope;
-use windrow_store::error::{Error, Kind, Result};
+use windrow_store::error::Result;
 use windrow_store::inspect::{Binding, Cursor, Page};
 use windrow_store::message::{DeadLetter, Message, MessagesQuery, PastTry};
 
-use crate::PostgresStore;
+use crate::PostgresBackend;
 use crate::db::sql;
-use crate::inspect::{TimeKey, page, page_limit};
+use crate::inspect::{TimeKey, page};
+use crate::rows;
 
 /// Where a message is: partition, stream, position.
 type PlaceKey = (i32, i64, i64);
 
 pub(super) async fn messages(
-    store: &PostgresStore,
+    store: &PostgresBackend,
     scope: &Scope,
     query: MessagesQuery,
 ) -> Result<Page<Message>> {
-    const VERB: &str = "list messages";
-    let limit = page_limit(VERB, query.limit)?;
+    let limit = i64::from(query.limit);
     let binding = Binding::new("messages", scope, &(query.queue, &query.stream));
     let after: Option<PlaceKey> = Cursor::open(&binding, query.after.as_deref())?;
     let (partition, stream, position) = after.unwrap_or((-1, 0, 0));
@@ -39,7 +39,7 @@ pub(super) async fn messages(
         Some(_) => sql!("message/messages_of_owner"),
         None => sql!("message/messages"),
     };
-    let found = store.db.rows(VERB, &"messages", sql, &params).await?;
+    let found = store.db.rows(sql, &params).await?;
     let messages = found.iter().map(super::message).collect::<Result<Vec<_>>>()?;
     let key = |message: &Message| {
         let at = message.at;
@@ -49,12 +49,11 @@ pub(super) async fn messages(
 }
 
 pub(super) async fn dead_letters(
-    store: &PostgresStore,
+    store: &PostgresBackend,
     scope: &Scope,
     query: MessagesQuery,
 ) -> Result<Page<DeadLetter>> {
-    const VERB: &str = "list dead letters";
-    let limit = page_limit(VERB, query.limit)?;
+    let limit = i64::from(query.limit);
     let binding = Binding::new("dead letters", scope, &(query.queue, &query.stream));
     let after: Option<TimeKey> = Cursor::open(&binding, query.after.as_deref())?;
     let params = [
@@ -65,7 +64,7 @@ pub(super) async fn dead_letters(
         (&after.map(|key| key.1) as _, Type::UUID),
         (&(limit + 1) as _, Type::INT8),
     ];
-    let found = store.db.rows(VERB, &"letters", sql!("message/dead_letters"), &params).await?;
+    let found = store.db.rows(sql!("message/dead_letters"), &params).await?;
     let letters = found.iter().map(letter).collect::<Result<Vec<_>>>()?;
     Ok(page(letters, limit, &binding, |letter| (letter.dead_at, letter.id.0)))
 }
@@ -85,11 +84,11 @@ fn letter(row: &Row) -> Result<DeadLetter> {
 
 fn history(row: &Row) -> Result<Vec<PastTry>> {
     let Some(text) = row.get::<_, Option<&str>>("history") else { return Ok(Vec::new()) };
-    let corrupt = || Error::new(Kind::Corrupt, "read column", "history");
     let tries: Vec<(i64, String)> =
-        serde_json::from_str(text).map_err(|cause| corrupt().because(cause))?;
+        serde_json::from_str(text).map_err(|cause| rows::corrupt("history", cause))?;
     let past = |(micros, error)| {
-        let at = Timestamp::from_microsecond(micros).map_err(|cause| corrupt().because(cause))?;
+        let at =
+            Timestamp::from_microsecond(micros).map_err(|cause| rows::corrupt("history", cause))?;
         Ok(PastTry { at, error })
     };
     tries.into_iter().map(past).collect()

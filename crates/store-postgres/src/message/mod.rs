@@ -13,42 +13,40 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 use windrow_domain::{DeadLetterId, PartitionNo, Queue};
 use windrow_store::Scope;
-use windrow_store::error::{Error, Kind, Result};
+use windrow_store::error::Result;
 use windrow_store::inspect::Page;
 use windrow_store::message::{
     BACKLOG_MAX, Backlog, Commit, Committed, DeadLetter, Exchange, Exchanged, Headers, Message,
     MessageRef, MessageRetention, Messages, MessagesQuery, NewMessage, PrunedMessages, Read, Sent,
-    Work, check_send,
+    Work,
 };
 
 use crate::db::sql;
 use crate::error::is_mistaken;
 use crate::partition::number;
 use crate::sweep::SECS_MAX;
-use crate::{PostgresStore, rows};
+use crate::{PostgresBackend, rows};
 
 pub(crate) use commit::{Refs, kept};
 pub(crate) use known::Known;
 
 #[async_trait]
-impl Messages for PostgresStore {
+impl Messages for PostgresBackend {
     async fn send(&self, messages: Vec<NewMessage>) -> Result<Vec<Sent>> {
-        const VERB: &str = "send";
-        check_send(VERB, &messages)?;
         if messages.is_empty() {
             return Ok(Vec::new());
         }
-        let mut puts = put::Puts::of(VERB, &messages)?;
+        let mut puts = put::Puts::of(&messages)?;
         puts.recall(&self.known);
         let now = self.db.now();
         loop {
             let params = puts.params(&now);
             // Many senders meet in a stream: its lock must not wait for the disk.
             let answer = match self.db.options.transaction_pooler {
-                true => self.db.rows(VERB, &"messages", sql!("message/send"), &params).await,
+                true => self.db.rows(sql!("message/send"), &params).await,
                 false => {
                     let sql = sql!("message/send_early");
-                    self.db.lone_early(VERB, &"messages", sql, &params).await
+                    self.db.lone_early(sql, &params).await
                 }
             };
             match answer {
@@ -60,22 +58,20 @@ impl Messages for PostgresStore {
     }
 
     async fn read_owned(&self, read: Read) -> Result<Work> {
-        const VERB: &str = "read owned";
-        read.check(VERB)?;
         let reads = read::Reads::of(&read);
         let now = self.db.now();
         let sql = sql!("message/read_owned_call");
-        let found = self.db.lone(VERB, &read.instance, sql, &reads.params(&now)).await?;
+        let found = self.db.lone(sql, &reads.params(&now)).await?;
         read::work(&found)
     }
 
     async fn commit(&self, commit: Commit) -> Result<Committed> {
         let exchange = Exchange { commit, heartbeat: false, read: None };
-        Ok(self.write("commit", &exchange).await?.committed)
+        Ok(self.write(&exchange).await?.committed)
     }
 
     async fn exchange(&self, exchange: Exchange) -> Result<Exchanged> {
-        self.write("exchange", &exchange).await
+        self.write(&exchange).await
     }
 
     async fn messages(&self, scope: &Scope, query: MessagesQuery) -> Result<Page<Message>> {
@@ -100,7 +96,7 @@ impl Messages for PostgresStore {
             (&each as _, Type::UUID_ARRAY),
         ];
         let sql = sql!("message/replay_call");
-        let mut found = self.db.rows("replay dead letters", &"letters", sql, &params).await?;
+        let mut found = self.db.rows(sql, &params).await?;
         found.sort_unstable_by_key(|row| row.get::<_, i64>("i"));
         let sent = |place: usize| Sent { at: message_ref(&found[place]), is_duplicate: false };
         Ok(places.into_iter().map(sent).collect())
@@ -110,14 +106,13 @@ impl Messages for PostgresStore {
         let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
         let params = [(&scope.owner() as _, Type::TEXT), (&ids as _, Type::UUID_ARRAY)];
         let sql = sql!("message/discard_dead");
-        let gone = self.db.rows("discard dead letters", &"letters", sql, &params).await?;
+        let gone = self.db.rows(sql, &params).await?;
         Ok(gone.len() as u64)
     }
 
     async fn backlog(&self) -> Result<Vec<Backlog>> {
         let params = [(&BACKLOG_MAX.cast_signed() as _, Type::INT8)];
-        let found =
-            self.db.rows("count backlog", &"queues", sql!("message/backlog"), &params).await?;
+        let found = self.db.rows(sql!("message/backlog"), &params).await?;
         let backlog = |row: &Row| {
             Ok(Backlog {
                 queue: queue(row)?,
@@ -142,7 +137,7 @@ impl Messages for PostgresStore {
             (&upkeep.event_ms.map(bounded) as _, Type::INT8),
         ];
         let sql = sql!("message/tidy_call");
-        let found = self.db.rows("tidy messages", &"messages", sql, &params).await?;
+        let found = self.db.rows(sql, &params).await?;
         let tidied = |column| rows::count(&found[0], column);
         Ok(PrunedMessages {
             ids: tidied("ids"),
@@ -164,8 +159,7 @@ pub(crate) fn json(headers: &Headers) -> Option<String> {
 /// The headers of a message or an event.
 pub(crate) fn read_headers(row: &Row) -> Result<Headers> {
     let Some(text) = row.get::<_, Option<&str>>("headers") else { return Ok(Headers::new()) };
-    serde_json::from_str(text)
-        .map_err(|cause| Error::new(Kind::Corrupt, "read column", "headers").because(cause))
+    serde_json::from_str(text).map_err(|cause| rows::corrupt("headers", cause))
 }
 
 /// A place from its numbers.
@@ -186,8 +180,7 @@ fn message_ref(row: &Row) -> MessageRef {
 }
 
 fn queue(row: &Row) -> Result<Queue> {
-    Queue::from_code(row.get("queue"))
-        .ok_or_else(|| Error::new(Kind::Corrupt, "read column", "queue"))
+    Queue::from_code(row.get("queue")).ok_or_else(|| rows::corrupt("queue", "no such queue"))
 }
 
 fn message(row: &Row) -> Result<Message> {

@@ -44,7 +44,7 @@ pub(crate) struct Puts<'a> {
 
 impl<'a> Puts<'a> {
     /// `Conflict` when two messages have the same id and say different things.
-    pub(crate) fn of(verb: &'static str, messages: &'a [NewMessage]) -> Result<Self> {
+    pub(crate) fn of(messages: &'a [NewMessage]) -> Result<Self> {
         let mut puts = Self::default();
         let mut kept: Vec<&NewMessage> = Vec::with_capacity(messages.len());
         let mut seen = BTreeMap::new();
@@ -56,7 +56,7 @@ impl<'a> Puts<'a> {
                 let (first, said) = *seen.entry(key).or_insert((kept.len(), digest));
                 if said != digest {
                     let because = format!("message id {} is used for two messages", message.id);
-                    return Err(Error::new(Kind::Conflict, verb, "messages").because(because));
+                    return Err(Error::of(Kind::Conflict).because(because));
                 }
                 if first < kept.len() {
                     puts.places.push((first, true));

@@ -72,7 +72,7 @@ pub(super) fn work(found: &[Row]) -> Result<Work> {
             }),
             2 => work.lost.push(number(row, "partition")),
             3 => work.next_due = row.get("not_before"),
-            _ => return Err(Error::new(Kind::Corrupt, "read owned", "messages")),
+            _ => return Err(Error::of(Kind::Corrupt)),
         }
     }
     Ok(work)

@@ -28,11 +28,10 @@ struct Finished {
 
 pub(super) fn step(tx: &Tx<'_>, scope: &Scope, step: &Reprocess) -> Result<Reprocessed> {
     let batch = super::find(tx, scope, step.batch)?;
-    let to = apply(batch.state, Event::Reprocessed)
-        .map_err(|refused| Error::refusal("reprocess batch", batch.id, refused))?;
+    let to = apply(batch.state, Event::Reprocessed).map_err(Error::refusal)?;
     if let Err(gone) = ingest::find(tx, batch.file) {
         return match gone.kind {
-            Kind::Missing => Err(tx.error(Kind::Conflict).because("its file was dropped")),
+            Kind::Missing => Err(Error::of(Kind::Conflict).because("its file was dropped")),
             _ => Err(gone),
         };
     }
@@ -40,7 +39,7 @@ pub(super) fn step(tx: &Tx<'_>, scope: &Scope, step: &Reprocess) -> Result<Repro
         None => batch.generation + 1,
         Some(given) if given == batch.generation => given,
         Some(_) => {
-            return Err(tx.error(Kind::Conflict).because("a later reprocess has begun"));
+            return Err(Error::of(Kind::Conflict).because("a later reprocess has begun"));
         }
     };
     let mut lines = select(tx, step, generation)?;

@@ -29,7 +29,7 @@ pub(super) fn page(tx: &Tx<'_>, scope: &Scope, query: &BatchesQuery) -> Result<P
     let binding = Binding::new("batches", scope, &filters);
     let key = |batch: &Batch| (batch.created_at.as_microsecond(), batch.id.0);
     let after: Option<(i64, Uuid)> = match query.after_id {
-        Some(id) => Some(key(&behind("list batches", batch::find(tx, scope, id))?)),
+        Some(id) => Some(key(&behind(batch::find(tx, scope, id))?)),
         None => Cursor::open(&binding, query.after.as_deref())?,
     };
     let mut filter = Where::default();

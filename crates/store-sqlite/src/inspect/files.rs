@@ -6,7 +6,7 @@ use uuid::Uuid;
 use windrow_domain::FileId;
 use windrow_store::ingest::{File, LineError};
 use windrow_store::inspect::{Binding, Cursor, FileLane, FilesQuery, Page, behind};
-use windrow_store::{Kind, Result, Scope};
+use windrow_store::{Error, Kind, Result, Scope};
 
 use super::Where;
 use crate::ingest::read_file;
@@ -15,14 +15,14 @@ use crate::tx::{Tx, sql};
 
 pub(super) fn one(tx: &Tx<'_>, scope: &Scope, file: FileId) -> Result<File> {
     let of = params![file.0.into_bytes(), scope.owner()];
-    tx.one(sql!("inspect/file"), of, read_file)?.ok_or_else(|| tx.error(Kind::Missing))
+    tx.one(sql!("inspect/file"), of, read_file)?.ok_or_else(|| Error::of(Kind::Missing))
 }
 
 pub(super) fn page(tx: &Tx<'_>, scope: &Scope, query: &FilesQuery) -> Result<Page<File>> {
     let key = |file: &File| (file.created_at.as_microsecond(), file.id.0);
     let binding = Binding::new("files", scope, &(&query.purpose, query.ascending));
     let after: Option<(i64, Uuid)> = match query.after_id {
-        Some(id) => Some(key(&behind("list files", one(tx, scope, id))?)),
+        Some(id) => Some(key(&behind(one(tx, scope, id))?)),
         None => Cursor::open(&binding, query.after.as_deref())?,
     };
     let (order, beyond) = match query.ascending {
@@ -80,7 +80,7 @@ pub(super) fn chunk(tx: &Tx<'_>, scope: &Scope, file: FileId, no: u32) -> Result
     let id = found.id.0.into_bytes();
     let spans: Option<String> =
         tx.one(sql!("inspect/chunk_spans"), params![id, no], |row| row.get(0))?;
-    let spans = spans.ok_or_else(|| tx.error(Kind::Missing))?;
+    let spans = spans.ok_or_else(|| Error::of(Kind::Missing))?;
     let mut pieces = Vec::new();
     for span in spans.split(';').filter(|span| !span.is_empty()) {
         let bad = || tx.corrupt(format!("{span:?} is no span of a chunk"));

@@ -19,101 +19,89 @@ use windrow_store::batch::Batch;
 use windrow_store::ingest::{File, LineError};
 use windrow_store::inspect::{
     Attempt, AttemptCounts, BatchRows, BatchesQuery, Binding, Cursor, FileLane, FilesQuery,
-    FinishedLine, FinishedQuery, Inspect, LaneStatus, Page, PendingLine, PendingQuery, check_after,
-    check_limit,
+    FinishedLine, FinishedQuery, Inspect, LaneStatus, Page, PendingLine, PendingQuery,
 };
 use windrow_store::{Result, Scope};
 
-use crate::{SqliteStore, batch};
+use crate::{SqliteBackend, batch};
 
 #[async_trait]
-impl Inspect for SqliteStore {
+impl Inspect for SqliteBackend {
     async fn file(&self, scope: &Scope, file: FileId) -> Result<File> {
         let scope = scope.clone();
-        self.read("read file", file, move |tx| files::one(tx, &scope, file)).await
+        self.read(move |tx| files::one(tx, &scope, file)).await
     }
 
     async fn files(&self, scope: &Scope, query: FilesQuery) -> Result<Page<File>> {
-        check_limit("list files", query.limit)?;
-        check_after("list files", &query.after, &query.after_id)?;
         let scope = scope.clone();
-        self.read("list files", "page", move |tx| files::page(tx, &scope, &query)).await
+        self.read(move |tx| files::page(tx, &scope, &query)).await
     }
 
     async fn file_errors(&self, scope: &Scope, file: FileId) -> Result<Vec<LineError>> {
         let scope = scope.clone();
-        self.read("read errors of file", file, move |tx| files::errors(tx, &scope, file)).await
+        self.read(move |tx| files::errors(tx, &scope, file)).await
     }
 
     async fn file_lanes(&self, scope: &Scope, file: FileId) -> Result<Vec<FileLane>> {
         let scope = scope.clone();
-        self.read("read lanes of file", file, move |tx| files::lanes(tx, &scope, file)).await
+        self.read(move |tx| files::lanes(tx, &scope, file)).await
     }
 
     async fn chunk_sizes(&self, scope: &Scope, file: FileId) -> Result<Vec<u64>> {
         let scope = scope.clone();
-        self.read("read sizes of chunks", file, move |tx| files::chunk_sizes(tx, &scope, file))
-            .await
+        self.read(move |tx| files::chunk_sizes(tx, &scope, file)).await
     }
 
     async fn read_chunk(&self, scope: &Scope, file: FileId, no: u32) -> Result<Bytes> {
         let scope = scope.clone();
-        let subject = format!("{no} of file {file}");
-        self.read("read chunk", subject, move |tx| files::chunk(tx, &scope, file, no)).await
+        self.read(move |tx| files::chunk(tx, &scope, file, no)).await
     }
 
     async fn batch(&self, scope: &Scope, id: BatchId) -> Result<Batch> {
         let scope = scope.clone();
-        self.read("read batch", id, move |tx| batch::find(tx, &scope, id)).await
+        self.read(move |tx| batch::find(tx, &scope, id)).await
     }
 
     async fn batches(&self, scope: &Scope, query: BatchesQuery) -> Result<Page<Batch>> {
-        check_limit("list batches", query.limit)?;
-        check_after("list batches", &query.after, &query.after_id)?;
         let scope = scope.clone();
-        self.read("list batches", "page", move |tx| batches::page(tx, &scope, &query)).await
+        self.read(move |tx| batches::page(tx, &scope, &query)).await
     }
 
     async fn lanes(&self, scope: &Scope, id: BatchId) -> Result<Vec<LaneStatus>> {
         let scope = scope.clone();
-        self.read("read lanes of batch", id, move |tx| batches::lanes(tx, &scope, id)).await
+        self.read(move |tx| batches::lanes(tx, &scope, id)).await
     }
 
     async fn audit_log(&self, scope: &Scope, id: BatchId) -> Result<Vec<AuditEntry>> {
         let scope = scope.clone();
-        self.read("read audit log of batch", id, move |tx| batches::audit_log(tx, &scope, id)).await
+        self.read(move |tx| batches::audit_log(tx, &scope, id)).await
     }
 
     async fn attempts(&self, scope: &Scope, id: BatchId, line: u64) -> Result<Vec<Attempt>> {
         let scope = scope.clone();
-        self.read("read attempts of batch", id, move |tx| batches::attempts(tx, &scope, id, line))
-            .await
+        self.read(move |tx| batches::attempts(tx, &scope, id, line)).await
     }
 
     async fn attempt_counts(&self, id: BatchId, lines: &[u64]) -> Result<Vec<AttemptCounts>> {
-        AttemptCounts::check("count tries", lines)?;
         if lines.is_empty() {
             return Ok(Vec::new());
         }
         let lines = lines.to_vec();
-        self.read("count tries of batch", id, move |tx| batches::attempt_counts(tx, id, &lines))
-            .await
+        self.read(move |tx| batches::attempt_counts(tx, id, &lines)).await
     }
 
     async fn pending(&self, scope: &Scope, query: PendingQuery) -> Result<Page<PendingLine>> {
-        check_limit("list pending lines", query.limit)?;
         let scope = scope.clone();
-        self.read("list pending lines", "page", move |tx| pending::page(tx, &scope, &query)).await
+        self.read(move |tx| pending::page(tx, &scope, &query)).await
     }
 
     async fn finished(&self, scope: &Scope, query: FinishedQuery) -> Result<Page<FinishedLine>> {
-        check_limit("list finished lines", query.limit)?;
         let scope = scope.clone();
-        self.read("list finished lines", "page", move |tx| finished::page(tx, &scope, &query)).await
+        self.read(move |tx| finished::page(tx, &scope, &query)).await
     }
 
     async fn verify(&self, batch: BatchId) -> Result<BatchRows> {
-        self.read("audit batch", batch, move |tx| verify::read(tx, batch)).await
+        self.read(move |tx| verify::read(tx, batch)).await
     }
 }
 

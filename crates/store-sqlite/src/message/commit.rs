@@ -7,10 +7,10 @@ use windrow_domain::Queue;
 use windrow_store::message::{
     Commit, Committed, Dead, Done, FailedTry, HISTORY_MAX, MessageRef, Started,
 };
-use windrow_store::{Kind, Result};
+use windrow_store::{Error, Kind, Result};
 
 use super::{place, read_queue, send};
-use crate::tx::{Tx, sql};
+use crate::tx::{Tx, invalid, sql};
 use crate::{call, event, object, partition, row};
 
 /// The caller's transaction makes it all or none.
@@ -51,11 +51,11 @@ fn find(tx: &Tx<'_>, at: MessageRef) -> Result<Found> {
             history: row::json_or_default(row, 4)?,
         })
     })?;
-    found.ok_or_else(|| gone(tx, at))
+    found.ok_or_else(|| gone(at))
 }
 
-fn gone(tx: &Tx<'_>, at: MessageRef) -> windrow_store::Error {
-    tx.error(Kind::Conflict).because(format!("message {at:?} is not there any more"))
+fn gone(at: MessageRef) -> windrow_store::Error {
+    Error::of(Kind::Conflict).because(format!("message {at:?} is not there any more"))
 }
 
 fn start(tx: &Tx<'_>, commit: &Commit, started: &Started) -> Result<()> {
@@ -80,7 +80,7 @@ fn finish(tx: &Tx<'_>, done: &Done) -> Result<()> {
     waiting.retain(|name| name != consumer);
     if waiting.len() == before {
         let because = format!("message {:?} does not wait for {consumer:?}", done.at);
-        return Err(tx.error(Kind::Conflict).because(because));
+        return Err(Error::of(Kind::Conflict).because(because));
     }
     if waiting.is_empty() {
         return end(tx, done.at);
@@ -93,7 +93,7 @@ fn finish(tx: &Tx<'_>, done: &Done) -> Result<()> {
 fn end(tx: &Tx<'_>, at: MessageRef) -> Result<()> {
     match tx.run(sql!("message/commit_done"), place(at))? {
         1 => Ok(()),
-        _ => Err(gone(tx, at)),
+        _ => Err(gone(at)),
     }
 }
 
@@ -122,7 +122,7 @@ fn fail(tx: &Tx<'_>, failed: &FailedTry) -> Result<()> {
 
 fn bury(tx: &Tx<'_>, dead: &Dead) -> Result<()> {
     if find(tx, dead.at)?.queue == Queue::Calls {
-        return Err(tx.invalid("dead", "a call fails, and is no dead letter"));
+        return Err(invalid("a call fails, and is no dead letter"));
     }
     let (no, stream_no, position) = place(dead.at);
     let error = row::error_text(&dead.error);

@@ -4,22 +4,14 @@ use jiff::Timestamp;
 use rusqlite::{Row, params};
 use uuid::Uuid;
 use windrow_domain::{DeadLetterId, Owner, Queue, Stream};
-use windrow_store::error::within;
 use windrow_store::inspect::{Binding, Cursor, Page};
-use windrow_store::message::{
-    DeadLetter, Message, MessageRef, MessagesQuery, PastTry, SEND_MAX, Sent,
-};
-use windrow_store::{Kind, Result, Scope};
+use windrow_store::message::{DeadLetter, Message, MessageRef, MessagesQuery, PastTry, Sent};
+use windrow_store::{Error, Kind, Result, Scope};
 
 use super::send::{self, Letter};
 use super::{place, read_place, read_queue};
 use crate::tx::{Tx, sql};
 use crate::{inspect, partition, row};
-
-/// `Invalid` when there are too many at once.
-pub(super) fn check_ids(verb: &'static str, ids: &[DeadLetterId]) -> Result<()> {
-    within(verb, "dead letters", ids.len().max(1) as u64, SEND_MAX as u64)
-}
 
 pub(super) fn page(tx: &Tx<'_>, scope: &Scope, query: &MessagesQuery) -> Result<Page<DeadLetter>> {
     let binding = Binding::new("dead letters", scope, &(query.queue, &query.stream));
@@ -110,7 +102,7 @@ fn replay_one(tx: &Tx<'_>, scope: &Scope, dead: DeadLetterId, count: u16) -> Res
     let of = params![dead.0.into_bytes(), scope.owner()];
     let found = tx.one(sql!("message/find_dead"), of, read_found)?;
     let found =
-        found.ok_or_else(|| tx.error(Kind::Missing).because(format!("{dead} is not there")))?;
+        found.ok_or_else(|| Error::of(Kind::Missing).because(format!("{dead} is not there")))?;
     let letter = Letter {
         queue: found.queue,
         owner: &found.owner,

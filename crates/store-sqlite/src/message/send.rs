@@ -5,7 +5,7 @@ use windrow_domain::message::digest;
 use windrow_domain::partition::partition_of;
 use windrow_domain::{Owner, Queue, Stream};
 use windrow_store::message::{MessageRef, NewMessage, Sent};
-use windrow_store::{Kind, Result};
+use windrow_store::{Error, Kind, Result};
 
 use super::read_place;
 use crate::tx::{Tx, sql};
@@ -72,7 +72,7 @@ fn find_first(tx: &Tx<'_>, message: &NewMessage, says: &[u8; 32]) -> Result<Opti
     match first {
         Some((said, _)) if said != *says => {
             let because = format!("message id {:?} was used for another message", message.id);
-            Err(tx.error(Kind::Conflict).because(because))
+            Err(Error::of(Kind::Conflict).because(because))
         }
         first => Ok(first.map(|(_, at)| at)),
     }

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 
 const CHECK_BYTES: usize = 8;
 const TEXT_BYTES_MAX: usize = 1024;
@@ -47,9 +47,7 @@ impl Cursor {
     /// The key in a text; `Invalid` when it was changed or made for another query.
     pub fn open<K: DeserializeOwned>(binding: &Binding, text: Option<&str>) -> Result<Option<K>> {
         let Some(text) = text else { return Ok(None) };
-        let bad = |because: &'static str| {
-            Error::new(Kind::Invalid, "read cursor", "after").because(because)
-        };
+        let bad = |because: &'static str| Error::invalid("after", because);
         if text.len() > TEXT_BYTES_MAX {
             return Err(bad("it is too long"));
         }

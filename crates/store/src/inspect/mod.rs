@@ -31,26 +31,22 @@ pub const PAGE_MAX: u32 = 1000;
 pub const TRIES_LINES_MAX: usize = 1000;
 
 /// `Invalid` when a page would have no rows, or too many.
-pub fn check_limit(verb: &'static str, limit: u32) -> Result<()> {
-    error::within(verb, "limit", limit.into(), PAGE_MAX.into())
+pub fn check_limit(limit: u32) -> Result<()> {
+    error::within("limit", limit.into(), PAGE_MAX.into())
 }
 
 /// `Invalid` when a list would begin behind a cursor and behind an object at once.
-pub fn check_after<T>(
-    verb: &'static str,
-    after: &Option<String>,
-    after_id: &Option<T>,
-) -> Result<()> {
+fn check_after<T>(after: &Option<String>, after_id: &Option<T>) -> Result<()> {
     if after.is_none() || after_id.is_none() {
         return Ok(());
     }
-    Err(Error::new(Kind::Invalid, verb, "after_id").because("after is given, too"))
+    Err(Error::invalid("after_id", "after is given, too"))
 }
 
 /// What the object says that a list begins behind; `Invalid` when there is none for the caller.
-pub fn behind<T>(verb: &'static str, found: Result<T>) -> Result<T> {
+pub fn behind<T>(found: Result<T>) -> Result<T> {
     found.map_err(|error| match error.kind {
-        Kind::Missing => Error::new(Kind::Invalid, verb, "after_id").because(error),
+        Kind::Missing => Error::invalid("after_id", "there is no such object in this list"),
         _ => error,
     })
 }
@@ -120,6 +116,22 @@ pub struct FilesQuery {
     pub after_id: Option<FileId>,
     /// Most rows, up to [`PAGE_MAX`].
     pub limit: u32,
+}
+
+impl BatchesQuery {
+    /// `Invalid` when a page would have no rows or too many, or would begin in two places.
+    pub fn check(&self) -> Result<()> {
+        check_limit(self.limit)?;
+        check_after(&self.after, &self.after_id)
+    }
+}
+
+impl FilesQuery {
+    /// `Invalid` when a page would have no rows or too many, or would begin in two places.
+    pub fn check(&self) -> Result<()> {
+        check_limit(self.limit)?;
+        check_after(&self.after, &self.after_id)
+    }
 }
 
 /// Where a line without a result is.
@@ -283,8 +295,8 @@ pub struct AttemptCounts {
 
 impl AttemptCounts {
     /// `Invalid` when too many lines are asked for.
-    pub fn check(verb: &'static str, lines: &[u64]) -> Result<()> {
-        error::within(verb, "lines", lines.len().max(1) as u64, TRIES_LINES_MAX as u64)
+    pub fn check(lines: &[u64]) -> Result<()> {
+        error::at_most("lines", lines.len(), TRIES_LINES_MAX)
     }
 }
 

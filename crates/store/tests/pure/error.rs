@@ -27,7 +27,7 @@ fn every_kind_says_whether_to_try_again() {
 #[test]
 fn the_text_names_verb_and_subject_and_the_cause_is_the_source() {
     let refused = apply(State::Completed, Event::Paused).unwrap_err();
-    let error = Error::refusal("pause batch", "b-1", refused);
+    let error = Error::refusal(refused).named("pause batch", "b-1");
     assert_eq!(error.to_string(), "could not pause batch b-1: refused");
     assert_eq!(error.refused(), Some(refused));
     assert_eq!(error.source().unwrap().to_string(), refused.to_string());
