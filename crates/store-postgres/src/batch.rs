@@ -17,7 +17,7 @@ use windrow_store::ingest::{Verdict, errors_json};
 use windrow_store::{Inspect, Scope};
 
 use crate::PostgresBackend;
-use crate::db::{Call, sql};
+use crate::db::{Call, Sql, sql};
 use crate::error::is_stale;
 
 /// How often a decision is made again when the batch moved between looking and locking.
@@ -130,8 +130,8 @@ impl PostgresBackend {
             (&seal_errors as _, Type::TEXT),
             (&seal_endpoint as _, Type::TEXT),
         ];
-        let found = self.db.rows(sql!("batch/create_call"), &params).await?;
-        self.batch(&Scope::Owner(batch.owner), BatchId(found[0].get("id"))).await
+        let found = self.db.rows(Sql::value("batch/create_batch"), &params).await?;
+        self.batch(&Scope::Owner(batch.owner), BatchId(found[0].get("answer"))).await
     }
 
     /// Applies an event to a batch: decided here by the domain, done there under the locks.
@@ -157,7 +157,7 @@ impl PostgresBackend {
                 (&Phase::of(to).as_str() as _, Type::TEXT),
                 (&reason as _, Type::TEXT),
             ];
-            let steered = self.db.rows(sql!("batch/steer_call"), &params).await?;
+            let steered = self.db.rows(Sql::rows("batch/steer_batch"), &params).await?;
             if steered[0].get("steered") {
                 return self.batch(scope, batch).await;
             }
@@ -205,7 +205,7 @@ impl PostgresBackend {
             (&&words[..] as _, Type::TEXT_ARRAY),
             (&&errors[..] as _, Type::TEXT_ARRAY),
         ];
-        self.db.rows(sql!("batch/reprocess_call"), &params).await?;
+        self.db.rows(Sql::value("batch/reprocess"), &params).await?;
         Ok(Reprocessed { generation, moved: picked.lines.len() as u64, more: picked.more })
     }
 

@@ -12,7 +12,7 @@ use windrow_domain::{BatchId, InstanceId, LeaseId, Target};
 use windrow_store::claim::{Claim, Extended, Line, Request, Tranche, Waiting};
 use windrow_store::error::Result;
 
-use crate::db::{Call, sql};
+use crate::db::{Call, Sql, sql};
 use crate::{PostgresBackend, rows};
 
 /// After so many claims the hint where live leases begin is thrown away and found anew.
@@ -58,7 +58,7 @@ impl Claim for PostgresBackend {
         ];
         // Two transactions: the first holds only leases, sorted; so does the second, of others.
         let extended = self.db.rows(sql!("claim/extend_leases"), &extend).await?;
-        let released = self.db.rows(sql!("claim/release_call"), &release).await?;
+        let released = self.db.rows(Sql::rows("claim/release_leases"), &release).await?;
         let extended: Vec<_> = extended.iter().map(|row| LeaseId(row.get("id"))).collect();
         let released: Vec<Uuid> = released[0].get("released");
         Ok(Extended {
@@ -76,7 +76,7 @@ impl Claim for PostgresBackend {
     async fn set_limit(&self, target: &Target, in_flight_max: Option<u32>) -> Result<()> {
         let limit = in_flight_max.map(|max| i32::try_from(max).unwrap_or(i32::MAX));
         let params = [(&target.as_str() as _, Type::TEXT), (&limit as _, Type::INT4)];
-        self.db.rows(sql!("claim/limit_call"), &params).await.map(drop)
+        self.db.rows(Sql::value("claim/set_limit"), &params).await.map(drop)
     }
 }
 
@@ -94,7 +94,7 @@ impl PostgresBackend {
             (&leases as _, Type::UUID_ARRAY),
             (&named as _, Type::BOOL),
         ];
-        let found = self.db.rows(sql!("claim/release_call"), &params).await?;
+        let found = self.db.rows(Sql::rows("claim/release_leases"), &params).await?;
         Ok(rows::count(&found[0], "lines"))
     }
 

@@ -21,30 +21,52 @@ use tokio_postgres::{Client, Config, Connection, NoTls, Row, Socket};
 use windrow_store::Gauges;
 use windrow_store::error::{Error, Kind, Result};
 
-use crate::Options;
 use crate::error::{from_driver, from_pool};
 use crate::migrate::functions_schema;
+use crate::{Options, function};
 
-/// A statement by the name of its file.
+/// The text of a statement: a file's, or a call of a function of this build.
 #[derive(Clone, Copy)]
-pub(crate) struct Sql {
-    pub(crate) source: &'static str,
+pub(crate) enum Sql {
+    /// The text of a file.
+    Text(&'static str),
+    /// A call of the function in `sql/<name>.sql`, for its one value.
+    Value(&'static str),
+    /// A call of the function in `sql/<name>.sql`, for its rows.
+    Rows(&'static str),
 }
 
 /// The statement in `sql/<name>.sql`.
 macro_rules! sql {
     ($name:literal) => {
-        $crate::db::Sql {
-            source: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/sql/", $name, ".sql")),
-        }
+        $crate::db::Sql::Text(include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/sql/",
+            $name,
+            ".sql"
+        )))
     };
 }
 pub(crate) use sql;
 
 impl Sql {
-    /// The text, with `{fn}` replaced by the schema of this build's functions.
-    pub(crate) fn text(self) -> Cow<'static, str> {
-        with_functions(self.source)
+    /// Calls the function of that file, `stage/name`; its value is the column `answer`.
+    pub(crate) const fn value(name: &'static str) -> Self {
+        Self::Value(name)
+    }
+
+    /// Calls the function of that file, `stage/name`; its rows have the columns that it names.
+    pub(crate) const fn rows(name: &'static str) -> Self {
+        Self::Rows(name)
+    }
+
+    /// The text for so many parameters, with the schema of this build's functions in it.
+    pub(crate) fn text(self, params: usize) -> Cow<'static, str> {
+        match self {
+            Self::Text(source) => with_functions(source),
+            Self::Value(name) => Cow::Owned(function::value_call(name, params)),
+            Self::Rows(name) => Cow::Owned(function::rows_call(name, params)),
+        }
     }
 }
 
@@ -326,7 +348,7 @@ impl Db {
         client: &Object,
         call: &Call<'_>,
     ) -> Result<Ready, tokio_postgres::Error> {
-        let text = call.sql.text();
+        let text = call.sql.text(call.params.len());
         if self.options.transaction_pooler {
             return Ok(Ready::Typed(text));
         }

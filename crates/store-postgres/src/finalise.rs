@@ -10,7 +10,7 @@ use windrow_store::error::{Error, Kind, Result};
 use windrow_store::finalise::{Finalisation, Finalise, NewOutput, Rows};
 use windrow_store::{Inspect, Scope};
 
-use crate::db::sql;
+use crate::db::{Sql, sql};
 use crate::{PostgresBackend, rows};
 
 #[async_trait]
@@ -77,8 +77,8 @@ impl Finalise for PostgresBackend {
             (&lines as _, Type::INT8_ARRAY),
             (&bytes as _, Type::INT8_ARRAY),
         ];
-        let found = self.db.rows(sql!("finalise/close_call"), &params).await?;
-        match found[0].get("outcome") {
+        let found = self.db.rows(Sql::value("finalise/close_batch"), &params).await?;
+        match found[0].get("answer") {
             "closed" => self.batch(&Scope::All, held.batch).await,
             "missing" => Err(Error::of(Kind::Missing)),
             "differs" => Err(Error::of(Kind::Conflict).because("the rows read are not the counts")),
@@ -93,8 +93,8 @@ impl Finalise for PostgresBackend {
         }
         let limit = i32::try_from(limit).unwrap_or(i32::MAX);
         let params = [(&self.db.now() as _, Type::TIMESTAMPTZ), (&limit as _, Type::INT4)];
-        let sql = sql!("finalise/unclosed_call");
+        let sql = Sql::rows("finalise/find_unclosed");
         let found = self.db.rows(sql, &params).await?;
-        Ok(found.iter().map(|row| BatchId(row.get("id"))).collect())
+        Ok(found.iter().map(|row| BatchId(row.get(0))).collect())
     }
 }

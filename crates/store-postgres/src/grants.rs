@@ -6,7 +6,7 @@ use crate::db::sql;
 /// `windrow.append`, `monitor` reads everything but the keys, `admin` does everything. The engine runs
 /// as `admin`, or as whoever migrated. To be run by whoever migrated, after every migration.
 pub fn grants(app: &str, monitor: &str, admin: &str) -> String {
-    let text = sql!("app/grants").text().into_owned();
+    let text = sql!("app/grants").text(0).into_owned();
     let roles = [("{app}", app), ("{monitor}", monitor), ("{admin}", admin)];
     roles.into_iter().fold(text, |text, (place, role)| text.replace(place, &quoted(role)))
 }

@@ -12,7 +12,7 @@ use windrow_store::Scope;
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::ingest::{Chunk, File, FileState, Ingest, NewFile, Span, Verdict};
 
-use crate::db::{Call, Inside, Param, sql};
+use crate::db::{Call, Inside, Param, Sql, sql};
 use crate::error::from_driver;
 use crate::{PostgresBackend, rows};
 
@@ -70,15 +70,15 @@ impl Ingest for PostgresBackend {
             (&errors as _, Type::TEXT),
             (&endpoint as _, Type::TEXT),
         ];
-        let found = self.db.rows(sql!("ingest/seal_call"), &params).await?;
+        let found = self.db.rows(Sql::rows("ingest/seal_file"), &params).await?;
         let row = found.first().ok_or_else(|| Error::of(Kind::Missing))?;
         rows::file(row)
     }
 
     async fn drop_file(&self, scope: &Scope, file: FileId) -> Result<()> {
         let params = [(&scope.owner() as _, Type::TEXT), (&file.0 as _, Type::UUID)];
-        let found = self.db.rows(sql!("ingest/drop_call"), &params).await?;
-        if found[0].get("dropped") { Ok(()) } else { Err(Error::of(Kind::Missing)) }
+        let found = self.db.rows(Sql::value("ingest/drop_file"), &params).await?;
+        if found[0].get("answer") { Ok(()) } else { Err(Error::of(Kind::Missing)) }
     }
 }
 
@@ -106,14 +106,14 @@ impl PostgresBackend {
             let insert = lines.params(&file);
             let calls = [
                 Call { sql: sql!("ingest/insert_lines"), params: &insert },
-                Call { sql: sql!("ingest/finish_call"), params: &params },
+                Call { sql: Sql::value("ingest/finish_chunk"), params: &params },
             ];
             return self.db.call(&calls).await.map(drop);
         }
         let client = Inside::of(self.db.client().await?);
         let work = async {
             self.copy_lines(&client, file, chunk).await?;
-            let finish = sql!("ingest/finish_call").text();
+            let finish = Sql::value("ingest/finish_chunk").text(params.len());
             let (finished, committed) =
                 join(client.query_typed(&finish, &params), client.batch_execute("COMMIT")).await;
             finished?;
@@ -131,9 +131,9 @@ impl PostgresBackend {
         file: FileId,
         chunk: &Chunk,
     ) -> Result<(), tokio_postgres::Error> {
-        let copy = sql!("ingest/copy_lines").source;
+        let copy = sql!("ingest/copy_lines").text(0);
         let (begun, sink) =
-            join(client.batch_execute(self.db.begin()), client.copy_in::<_, Bytes>(copy)).await;
+            join(client.batch_execute(self.db.begin()), client.copy_in::<_, Bytes>(&*copy)).await;
         begun?;
         let mut sink = std::pin::pin!(sink?);
         for block in CopyBlocks::new(file, chunk) {

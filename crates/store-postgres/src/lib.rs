@@ -15,6 +15,7 @@ mod db;
 mod error;
 mod event;
 mod finalise;
+mod function;
 mod grants;
 mod ingest;
 mod inspect;

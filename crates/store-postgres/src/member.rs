@@ -51,8 +51,8 @@ impl Members for PostgresBackend {
 
     async fn tombstone(&self, instance: InstanceId) -> Result<u64> {
         let params = [(&self.db.now() as _, Type::TIMESTAMPTZ), (&instance.0 as _, Type::UUID)];
-        let buried = self.db.rows(sql!("member/tombstone_call"), &params).await?;
-        let lines: Option<i64> = buried[0].get("lines");
+        let buried = self.db.rows(Sql::value("member/tombstone"), &params).await?;
+        let lines: Option<i64> = buried[0].get("answer");
         lines.map(i64::cast_unsigned).ok_or_else(|| Error::of(Kind::Missing))
     }
 

@@ -8,7 +8,7 @@ use windrow_domain::{InstanceId, PartitionNo};
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::partition::{Fence, Partition, Partitions, Setup, Taken};
 
-use crate::db::{Call, Param, sql};
+use crate::db::{Call, Param, Sql, sql};
 use crate::{PostgresBackend, rows};
 
 #[async_trait]
@@ -24,7 +24,7 @@ impl Partitions for PostgresBackend {
             (&setup.lifecycle as _, Type::BOOL),
         ];
         let calls = [
-            Call { sql: sql!("partition/set_up_call"), params: &params },
+            Call { sql: Sql::value("partition/set_up"), params: &params },
             Call { sql: sql!("partition/setup"), params: &[] },
         ];
         let answers = self.db.call(&calls).await?;
@@ -62,7 +62,7 @@ impl Partitions for PostgresBackend {
             (&instance.0 as _, Type::UUID),
             (&wanted as _, Type::INT4_ARRAY),
         ];
-        let sql = sql!("partition/take_call");
+        let sql = Sql::rows("partition/take_partitions");
         let found = self.db.rows(sql, &params).await?;
         let taken = |row: &Row| {
             let fence = Fence { partition: number(row, "no"), epoch: rows::count(row, "epoch") };
@@ -73,17 +73,17 @@ impl Partitions for PostgresBackend {
 
     async fn release_partitions(&self, instance: InstanceId, fences: &[Fence]) -> Result<u64> {
         let fences = Fences::of(fences);
-        let sql = sql!("partition/release_partitions_call");
+        let sql = Sql::value("partition/release_partitions");
         let params = fences.params(&instance.0);
         let freed = self.db.rows(sql, &params).await?;
-        Ok(rows::count(&freed[0], "freed"))
+        Ok(rows::count(&freed[0], "answer"))
     }
 
     async fn clear_suspects(&self, instance: InstanceId, fences: &[Fence]) -> Result<()> {
         let fences = Fences::of(fences);
         let numbers = [(&fences.numbers as _, Type::INT4_ARRAY)];
         let calls = [
-            Call { sql: sql!("partition/fence_call"), params: &fences.params(&instance.0) },
+            Call { sql: Sql::value("partition/fence"), params: &fences.params(&instance.0) },
             Call { sql: sql!("partition/clear_suspects"), params: &numbers },
         ];
         self.db.call(&calls).await.map(drop)

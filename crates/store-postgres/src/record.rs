@@ -11,7 +11,7 @@ use windrow_domain::{BatchId, Held, LeaseId, LineSet};
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::record::{Fold, Outcomes, Plan, Record, Reply, Turn, plan};
 
-use crate::db::{Call, Param, sql};
+use crate::db::{Call, Param, Sql, sql};
 use crate::error::is_stale;
 use crate::{PostgresBackend, claim, rows};
 /// How often a turn is planned anew when a lease changed between looking and locking.
@@ -93,10 +93,10 @@ impl PostgresBackend {
         });
         let mut calls = Vec::with_capacity(4);
         if !writes.is_empty() {
-            calls.push(Call { sql: sql!("record/record_call"), params: &record });
+            calls.push(Call { sql: Sql::rows("record/record"), params: &record });
         }
         if let Some(params) = &claim_params {
-            calls.push(Call { sql: sql!("claim/claim_call"), params });
+            calls.push(Call { sql: Sql::rows("claim/claim"), params });
             calls.extend(claim::reads(&lease));
         }
         let answers = match calls.is_empty() {
@@ -251,7 +251,7 @@ impl<'a> Arrays<'a> {
         }
     }
 
-    /// In the order of `sql/record/record.sql`.
+    /// In the order of `sql/record/record.sql`: the call is written from this list.
     fn params<'b>(
         &'b self,
         now: &'b Option<Timestamp>,

@@ -9,7 +9,7 @@ use windrow_store::Scope;
 use windrow_store::error::{Kind, Result};
 use windrow_store::sweep::{DroppedOutput, Lost, Pruned, Reaped, Retention, Sweep};
 
-use crate::db::sql;
+use crate::db::{Sql, sql};
 use crate::{PostgresBackend, rows};
 
 #[async_trait]
@@ -25,7 +25,7 @@ impl Sweep for PostgresBackend {
             (&limit as _, Type::INT4),
             (&crashes_max as _, Type::INT4),
         ];
-        let found = self.db.rows(sql!("sweep/lost_call"), &params).await?;
+        let found = self.db.rows(Sql::rows("sweep/return_lost"), &params).await?;
         let finalizing: Vec<Uuid> = found[0].get("finalizing");
         Ok(Lost {
             leases: rows::count(&found[0], "leases"),
@@ -65,7 +65,7 @@ impl Sweep for PostgresBackend {
         if !self.db.found(sql!("sweep/has_old"), looks).await? {
             return Ok(Pruned::default());
         }
-        let found = self.db.rows(sql!("sweep/prune_call"), &params).await?;
+        let found = self.db.rows(Sql::rows("sweep/prune"), &params).await?;
         Ok(Pruned {
             batches: rows::count(&found[0], "batches"),
             files: rows::count(&found[0], "files"),
@@ -97,7 +97,7 @@ impl Sweep for PostgresBackend {
             return Ok(Reaped::default());
         }
         let params = [(&int(rows_max.max(1)) as _, Type::INT4)];
-        let found = self.db.rows(sql!("sweep/reap_call"), &params).await?;
+        let found = self.db.rows(Sql::rows("sweep/reap"), &params).await?;
         Ok(Reaped { rows: rows::count(&found[0], "rows"), more: found[0].get("more") })
     }
 }

@@ -23,7 +23,7 @@ use windrow_store::transactional::{
 };
 
 use crate::PostgresBackend;
-use crate::db::{Call, Inside, sql};
+use crate::db::{Call, Inside, Sql};
 use crate::error::{from_driver, is_aborted};
 use crate::partition::Fences;
 /// How much longer than its script the server lets a statement run, or a transaction be silent: a script
@@ -43,7 +43,7 @@ impl Transactions for PostgresBackend {
         let client = Inside::of(self.db.client().await?);
         let proof = Fences::of(fences);
         let params = proof.params(&instance.0);
-        let fence = Call { sql: sql!("partition/fence_call"), params: &params };
+        let fence = Call { sql: Sql::value("partition/fence"), params: &params };
         let lock_ms = ms_max.min(self.db.options.lock_ms_max);
         let longest = ms_max + SERVER_MS_MORE;
         let begun = self.db.enter(&client, [lock_ms, longest, longest], &fence);

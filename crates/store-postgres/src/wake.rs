@@ -34,7 +34,7 @@ impl Wakes for PostgresBackend {
             let (client, connection) = self.db.connection().await?;
             let mut ear = Ear { connection, early: VecDeque::new(), client };
             let channel = instance.0.simple().to_string();
-            let text = sql!("wake/listen").text().replace("{instance}", &channel);
+            let text = sql!("wake/listen").text(0).replace("{instance}", &channel);
             ear.begin(&text).await.map_err(|cause| match cause {
                 Some(cause) => from_driver(cause),
                 None => Error::of(Kind::Unavailable),

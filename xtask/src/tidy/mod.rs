@@ -88,12 +88,12 @@ impl Workspace {
 
 fn judge(tree: Tree) -> (Vec<Complaint>, Vec<String>) {
     let (workspace, mut complaints) = Workspace::new(tree);
-    let mut notes = Vec::new();
+    let notes = Vec::new();
     complaints.extend(modules::check(&workspace));
     complaints.extend(graph::check(&workspace));
     complaints.extend(manifest::check(&workspace));
     complaints.extend(unused::check(&workspace));
-    complaints.extend(sql::check(&workspace, &mut notes));
+    complaints.extend(sql::check(&workspace));
     complaints.extend(sizes::check(&workspace));
     complaints.extend(words::check(&workspace));
     complaints.extend(adr::check(&workspace.tree));

@@ -5,17 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Complaint, Workspace};
 
 const BACKENDS: [&str; 2] = ["crates/store-postgres", "crates/store-sqlite"];
-/// Where the backends differ on purpose: `` - `stage/name`, `stage/other`: the reason ``.
-const DIFFERENCES: &str = "crates/store-postgres/sql/DIFFERENCES.md";
+/// Why the shapes of the statements differ: a paragraph for each folder, under `` ## `folder` ``; one that
+/// only one backend has says so in its heading: `` ## `folder`, PostgreSQL only ``.
+const FOLDERS: &str = "crates/store-postgres/sql/README.md";
+const ONLY: [&str; 2] = ["PostgreSQL only", "SQLite only"];
+/// Writes calls of functions from their names.
+const CALLS: &str = "function.rs";
 const VERBS: [&str; 5] = ["SELECT", "INSERT", "UPDATE", "DELETE", "WITH"];
 
-pub(super) fn check(workspace: &Workspace, notes: &mut Vec<String>) -> Vec<Complaint> {
+pub(super) fn check(workspace: &Workspace) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for backend in BACKENDS {
         complaints.extend(statements(workspace, backend));
         complaints.extend(text_in_rust(workspace, backend));
     }
-    complaints.extend(differences(workspace, notes));
+    complaints.extend(folders(workspace));
     complaints
 }
 
@@ -69,7 +73,7 @@ fn text_in_rust(workspace: &Workspace, backend: &str) -> Vec<Complaint> {
         let Some(rest) = path.strip_prefix(&inside) else {
             continue;
         };
-        let exempt = rest.starts_with("inspect") || rest.contains("tests");
+        let exempt = rest.starts_with("inspect") || rest == CALLS || rest.contains("tests");
         for text in facts.texts.iter().filter(|text| !exempt && !text.in_tests) {
             let first = text.value.split_whitespace().next().unwrap_or_default();
             if VERBS.contains(&first) {
@@ -81,62 +85,54 @@ fn text_in_rust(workspace: &Workspace, backend: &str) -> Vec<Complaint> {
     complaints
 }
 
-fn differences(workspace: &Workspace, notes: &mut Vec<String>) -> Vec<Complaint> {
-    let [one, two] = BACKENDS.map(|backend| names(workspace, backend));
-    let only: BTreeMap<&String, &String> = one
-        .iter()
-        .filter(|(name, _)| !two.contains_key(*name))
-        .chain(two.iter().filter(|(name, _)| !one.contains_key(*name)))
-        .collect();
-    let Some(text) = workspace.tree.text(DIFFERENCES) else {
-        if !only.is_empty() {
-            notes.push(format!(
-                "{} statements are in one backend only; list them with the reason in {DIFFERENCES}",
-                only.len()
-            ));
-        }
-        return Vec::new();
-    };
-    let (listed, mut complaints) = listed(text);
-    let known: BTreeSet<&str> = listed.iter().map(|(name, _)| name.as_str()).collect();
-    for (name, path) in &only {
-        if !known.contains(name.as_str()) {
-            let what = format!(
-                "only one backend has `{name}`: add the other, or the reason to {DIFFERENCES}"
-            );
-            complaints.push(Complaint::new(path, 1, what));
-        }
+/// Both backends have the same folders, and each folder says why its statements differ.
+fn folders(workspace: &Workspace) -> Vec<Complaint> {
+    let found = BACKENDS.map(|backend| {
+        let names = names(workspace, backend).into_keys();
+        names.filter_map(|name| Some(name.split_once('/')?.0.to_owned())).collect::<BTreeSet<_>>()
+    });
+    let described = described(workspace.tree.text(FOLDERS).unwrap_or_default());
+    let mut complaints = Vec::new();
+    for folder in found[0].union(&found[1]) {
+        let has = [found[0].contains(folder), found[1].contains(folder)];
+        let only = (has != [true, true]).then(|| ONLY[usize::from(has[1])]);
+        let complaint = match described.iter().find(|paragraph| paragraph.folder == *folder) {
+            None => Some((1, format!("say why the statements of `{folder}` differ, or do not"))),
+            Some(it) if it.only != only.map(str::to_owned) => {
+                let wanted = only.map_or("in both backends".to_owned(), str::to_owned);
+                Some((it.line, format!("`{folder}` is {wanted}: both have the same folders")))
+            }
+            Some(it) if !it.has_text => Some((it.line, "say why the shapes differ".to_owned())),
+            Some(_) => None,
+        };
+        complaints.extend(complaint.map(|(line, what)| Complaint::new(FOLDERS, line, what)));
     }
-    for (name, line) in listed {
-        if !only.contains_key(&name) {
-            let what = format!("`{name}` is no difference any more: remove it");
-            complaints.push(Complaint::new(DIFFERENCES, line, what));
-        }
+    for it in described.iter().filter(|it| !found.iter().any(|has| has.contains(&it.folder))) {
+        complaints.push(Complaint::new(FOLDERS, it.line, "there is no such folder any more"));
     }
     complaints
 }
 
-/// Names with their lines; a list line without a reason is a complaint.
-fn listed(text: &str) -> (Vec<(String, usize)>, Vec<Complaint>) {
-    let (mut found, mut complaints) = (Vec::new(), Vec::new());
-    for (index, line) in text.lines().enumerate() {
-        let Some(entry) = line.strip_prefix("- `") else {
-            continue;
-        };
-        let parts: Vec<&str> = entry.split('`').collect();
-        let names = parts.iter().step_by(2).filter(|part| is_name(part));
-        found.extend(names.map(|name| ((*name).to_owned(), index + 1)));
-        let mut between = parts.iter().skip(1).step_by(2);
-        if !between.any(|words| words.contains(char::is_alphabetic)) {
-            complaints.push(Complaint::new(DIFFERENCES, index + 1, "say why the backends differ"));
-        }
-    }
-    (found, complaints)
+/// What is said of a folder.
+struct Paragraph {
+    folder: String,
+    line: usize,
+    only: Option<String>,
+    has_text: bool,
 }
 
-fn is_name(part: &str) -> bool {
-    let usual = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '/';
-    part.contains('/') && part.chars().all(usual)
+fn described(text: &str) -> Vec<Paragraph> {
+    let mut found: Vec<Paragraph> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        if let Some((folder, rest)) = line.strip_prefix("## `").and_then(|it| it.split_once('`')) {
+            let only = rest.strip_prefix(", ").map(str::to_owned);
+            let folder = folder.to_owned();
+            found.push(Paragraph { folder, line: index + 1, only, has_text: false });
+        } else if let Some(last) = found.last_mut() {
+            last.has_text |= line.contains(char::is_alphabetic);
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -144,16 +140,15 @@ mod tests {
     use super::super::{fixture, lines};
     use super::*;
 
-    fn told(files: &[(&str, &str)]) -> (Vec<String>, usize) {
-        let mut notes = Vec::new();
-        let mut found = check(&fixture(files), &mut notes);
+    fn told(files: &[(&str, &str)]) -> Vec<String> {
+        let mut found = check(&fixture(files));
         found.sort();
-        (lines(found), notes.len())
+        lines(found)
     }
 
     #[test]
     fn statements_are_tagged_and_loaded() {
-        let (found, notes) = told(&[
+        let found = told(&[
             (
                 "crates/store-sqlite/src/lib.rs",
                 "const A: &str = include_str!(\"../sql/claim/a.sql\"); const B: &str = sql!(\"claim/b\");",
@@ -161,20 +156,22 @@ mod tests {
             ("crates/store-sqlite/sql/claim/a.sql", "-- Head.\nSELECT /* claim/a */ 1"),
             ("crates/store-sqlite/sql/claim/b.sql", "/* claim/b */ SELECT 1"),
             ("crates/store-sqlite/sql/claim/c.sql", "SELECT /* claim/c */ 1"),
+            (FOLDERS, "## `claim`, SQLite only\nBecause."),
         ]);
         let wanted =
             ["crates/store-sqlite/sql/claim/b.sql:1", "crates/store-sqlite/sql/claim/c.sql:1"];
-        assert_eq!((found, notes), (wanted.map(str::to_owned).to_vec(), 1));
+        assert_eq!(found, wanted);
     }
 
     #[test]
     fn sql_in_rust_is_for_inspect_and_tests() {
-        let (found, _) = told(&[
+        let found = told(&[
             (
                 "crates/store-postgres/src/claim.rs",
                 "\nconst A: &str = \"SELECT 1\";\n#[cfg(test)] mod tests { const B: &str = \"SELECT 1\"; }",
             ),
             ("crates/store-postgres/src/inspect.rs", "const A: &str = \"SELECT 1\";"),
+            ("crates/store-postgres/src/function.rs", "const A: &str = \"SELECT 1\";"),
             (
                 "crates/store-postgres/src/error.rs",
                 "/// \"SELECT\"\nconst A: &str = \"Selected with care\";",
@@ -184,27 +181,22 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_listed_with_a_reason_and_only_while_they_last() {
-        let (found, notes) = told(&[
+    fn both_backends_have_the_same_folders_and_each_says_why_its_statements_differ() {
+        let found = told(&[
+            ("crates/store-postgres/src/lib.rs", "sql!(\"a/x\"); sql!(\"b/x\"); sql!(\"c/x\");"),
+            ("crates/store-sqlite/src/lib.rs", "sql!(\"a/y\"); sql!(\"d/y\"); sql!(\"e/y\");"),
+            ("crates/store-postgres/sql/a/x.sql", "SELECT /* a/x */ 1"),
+            ("crates/store-postgres/sql/b/x.sql", "SELECT /* b/x */ 1"),
+            ("crates/store-postgres/sql/c/x.sql", "SELECT /* c/x */ 1"),
+            ("crates/store-sqlite/sql/a/y.sql", "SELECT /* a/y */ 1"),
+            ("crates/store-sqlite/sql/d/y.sql", "SELECT /* d/y */ 1"),
+            ("crates/store-sqlite/sql/e/y.sql", "SELECT /* e/y */ 1"),
             (
-                "crates/store-postgres/src/lib.rs",
-                "sql!(\"claim/a\"); sql!(\"claim/b\"); sql!(\"claim/c\");",
-            ),
-            ("crates/store-sqlite/src/lib.rs", "sql!(\"claim/a\");"),
-            ("crates/store-postgres/sql/claim/a.sql", "SELECT /* claim/a */ 1"),
-            ("crates/store-postgres/sql/claim/b.sql", "SELECT /* claim/b */ 1"),
-            ("crates/store-postgres/sql/claim/c.sql", "SELECT /* claim/c */ 1"),
-            ("crates/store-sqlite/sql/claim/a.sql", "SELECT /* claim/a */ 1"),
-            (
-                DIFFERENCES,
-                "# Why\n- `claim/b`: SQLite has no `COPY`\n- `claim/a`: once\n- `claim/b`:",
+                FOLDERS,
+                "# Why\n## `a`\nSo.\n## `b`, PostgreSQL only\nSo.\n## `c`\nSo.\n## `d`, SQLite only\n\n\
+                 ## `f`\nSo.",
             ),
         ]);
-        let wanted = [
-            "crates/store-postgres/sql/DIFFERENCES.md:3",
-            "crates/store-postgres/sql/DIFFERENCES.md:4",
-            "crates/store-postgres/sql/claim/c.sql:1",
-        ];
-        assert_eq!((found, notes), (wanted.map(str::to_owned).to_vec(), 0));
+        assert_eq!(found, [1, 6, 8, 10].map(|line| format!("{FOLDERS}:{line}")));
     }
 }

@@ -17,7 +17,7 @@ use windrow_store::call::{
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::inspect::{Binding, Cursor, Page};
 
-use crate::db::{Call as Statement, sql};
+use crate::db::{Call as Statement, Sql, sql};
 use crate::inspect::page;
 use crate::message::{json, place};
 use crate::sweep::SECS_MAX;
@@ -50,7 +50,7 @@ impl Calls for PostgresBackend {
         ];
         let found = [(&key.0 as _, Type::TEXT), (&key.1 as _, Type::TEXT)];
         let calls = [
-            Statement { sql: sql!("call/submit_call_call"), params: &params },
+            Statement { sql: Sql::rows("call/submit_call"), params: &params },
             Statement { sql: sql!("call/call"), params: &found },
         ];
         let answers = self.db.call(&calls).await?;

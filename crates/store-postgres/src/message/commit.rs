@@ -142,7 +142,7 @@ impl<'a> Effects<'a> {
         let now: Param<'b> = (&self.now, Type::TIMESTAMPTZ);
         let me: Param<'b> = (&self.instance, Type::UUID);
         let fence = self.fences.params(&self.instance).to_vec();
-        let mut all = vec![(Part::Rest, sql!("partition/fence_call"), fence)];
+        let mut all = vec![(Part::Rest, Sql::value("partition/fence"), fence)];
         let mut add = |is_there: bool, part, sql, params: Vec<Param<'b>>| {
             if is_there {
                 all.push((part, sql, params));
@@ -151,35 +151,35 @@ impl<'a> Effects<'a> {
         let keys: [Param<'b>; 2] =
             [(&self.locked_owners, Type::TEXT_ARRAY), (&self.locked_requests, Type::TEXT_ARRAY)];
         let locked = [&keys[..], &self.touched.params()].concat();
-        add(changes_calls(commit), Part::Rest, sql!("call/lock_calls_call"), locked);
+        add(changes_calls(commit), Part::Rest, Sql::value("call/lock_calls"), locked);
         let sent = self.puts.params(&self.now).to_vec();
         add(!commit.messages.is_empty(), Part::Sent, sql!("message/send"), sent);
         let asked = self.submits.params(&self.now).to_vec();
-        add(!commit.submits.is_empty(), Part::Submitted, sql!("call/submit_calls_call"), asked);
+        add(!commit.submits.is_empty(), Part::Submitted, Sql::rows("call/submit_calls"), asked);
         let epochs = (&self.started_epochs as _, Type::INT8_ARRAY);
         let begun = [&[now.clone(), me][..], &self.started.params(), &[epochs]].concat();
-        let sql = sql!("message/commit_started_call");
+        let sql = Sql::value("message/commit_started");
         add(!commit.started.is_empty(), Part::Rest, sql, begun);
         let runs = self.running.params(&self.now, &self.instance);
-        add(!commit.running.is_empty(), Part::Rest, sql!("call/commit_running_call"), runs);
+        add(!commit.running.is_empty(), Part::Rest, Sql::value("call/commit_running"), runs);
         let names = (&self.consumers as _, Type::TEXT_ARRAY);
         let consumed = [&self.consumed.params()[..], &[names]].concat();
-        let sql = sql!("message/commit_consumed_call");
+        let sql = Sql::value("message/commit_consumed");
         add(!self.consumers.is_empty(), Part::Rest, sql, consumed);
         let has_done = self.consumers.len() < commit.done.len();
-        add(has_done, Part::Rest, sql!("message/commit_done_call"), self.done.params().to_vec());
-        let sql = sql!("message/commit_failed_call");
+        add(has_done, Part::Rest, Sql::value("message/commit_done"), self.done.params().to_vec());
+        let sql = Sql::value("message/commit_failed");
         add(!commit.failed.is_empty(), Part::Rest, sql, self.failed_params());
         let given_up =
             [(&self.dead_ids as _, Type::UUID_ARRAY), (&self.dead_errors as _, Type::TEXT_ARRAY)];
         let dead = [&[now][..], &self.dead.params(), &given_up].concat();
-        add(!commit.dead.is_empty(), Part::Rest, sql!("message/commit_dead_call"), dead);
+        add(!commit.dead.is_empty(), Part::Rest, Sql::value("message/commit_dead"), dead);
         let happened = self.appends.params(&self.now).to_vec();
         add(!commit.events.is_empty(), Part::Appended, sql!("event/append"), happened);
         let states = self.states.params(&self.now, &self.fences.numbers).to_vec();
-        add(!commit.states.is_empty(), Part::Rest, sql!("object/put_states_call"), states);
+        add(!commit.states.is_empty(), Part::Rest, Sql::value("object/put_states"), states);
         let answers = self.answers.params(&self.now, &self.instance);
-        add(!commit.calls.is_empty(), Part::Rest, sql!("call/commit_calls_call"), answers);
+        add(!commit.calls.is_empty(), Part::Rest, Sql::value("call/commit_calls"), answers);
         all
     }
 
@@ -241,7 +241,7 @@ impl PostgresBackend {
             calls.push(Call { sql: member::HEARTBEAT, params: &beat });
         }
         if let Some(params) = &read {
-            calls.push(Call { sql: sql!("message/read_owned_call"), params });
+            calls.push(Call { sql: Sql::rows("message/read_owned"), params });
         }
         // Streams and calls that others wait for are let go before the disk has answered. Answers and
         // events are not: whoever sees one may act on it outside of this database.

@@ -21,7 +21,7 @@ use windrow_store::message::{
     Work,
 };
 
-use crate::db::sql;
+use crate::db::{Sql, sql};
 use crate::error::is_mistaken;
 use crate::partition::number;
 use crate::sweep::SECS_MAX;
@@ -60,7 +60,7 @@ impl Messages for PostgresBackend {
     async fn read_owned(&self, read: Read) -> Result<Work> {
         let reads = read::Reads::of(&read);
         let now = self.db.now();
-        let sql = sql!("message/read_owned_call");
+        let sql = Sql::rows("message/read_owned");
         let found = self.db.lone(sql, &reads.params(&now)).await?;
         read::work(&found)
     }
@@ -95,7 +95,7 @@ impl Messages for PostgresBackend {
             (&scope.owner() as _, Type::TEXT),
             (&each as _, Type::UUID_ARRAY),
         ];
-        let sql = sql!("message/replay_call");
+        let sql = Sql::rows("message/replay_dead");
         let mut found = self.db.rows(sql, &params).await?;
         found.sort_unstable_by_key(|row| row.get::<_, i64>("i"));
         let sent = |place: usize| Sent { at: message_ref(&found[place]), is_duplicate: false };
@@ -136,7 +136,7 @@ impl Messages for PostgresBackend {
             (&i64::from(limit) as _, Type::INT8),
             (&upkeep.event_ms.map(bounded) as _, Type::INT8),
         ];
-        let sql = sql!("message/tidy_call");
+        let sql = sql!("message/prune");
         let found = self.db.rows(sql, &params).await?;
         let tidied = |column| rows::count(&found[0], column);
         Ok(PrunedMessages {

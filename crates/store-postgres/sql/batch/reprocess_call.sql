@@ -1,2 +1,0 @@
--- Puts finished lines back to run again.
-SELECT /* batch/reprocess_call */ {fn}.reprocess($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)

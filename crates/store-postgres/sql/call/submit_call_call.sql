@@ -1,3 +1,0 @@
--- Asks.
-SELECT /* call/submit_call_call */ o_partition, o_stream, o_position
-  FROM {fn}.submit_call($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)

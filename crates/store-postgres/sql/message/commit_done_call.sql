@@ -1,2 +1,0 @@
--- Ends messages.
-SELECT /* message/commit_done_call */ {fn}.commit_done($1, $2, $3)

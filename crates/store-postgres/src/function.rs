@@ -1,0 +1,42 @@
+//! Calls of this build's functions: the text is written from a function's name and the number of its
+//! parameters, so that a parameter is said once, where its value is.
+//!
+//! Holds throughout: the name of the function's file follows the first word, where the server's
+//! statistics keep it.
+
+use crate::migrate::functions_schema;
+
+/// Asks for the one value of the function in `sql/<name>.sql`, as the column `answer`.
+pub(crate) fn value_call(name: &str, params: usize) -> String {
+    format!("SELECT /* {name} */ {} AS answer", call(name, params))
+}
+
+/// Asks for the rows of the function in `sql/<name>.sql`, with the columns that it names.
+pub(crate) fn rows_call(name: &str, params: usize) -> String {
+    format!("SELECT /* {name} */ * FROM {}", call(name, params))
+}
+
+/// `schema.function($1, $2, …)`.
+fn call(name: &str, params: usize) -> String {
+    let function = name.rsplit('/').next().unwrap_or(name);
+    let places: Vec<String> = (1..=params).map(|no| format!("${no}")).collect();
+    format!("{}.{function}({})", functions_schema(), places.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_carries_its_name_and_a_place_for_every_parameter() {
+        let schema = functions_schema();
+        assert_eq!(
+            value_call("claim/set_limit", 2),
+            format!("SELECT /* claim/set_limit */ {schema}.set_limit($1, $2) AS answer")
+        );
+        assert_eq!(
+            rows_call("sweep/reap", 1),
+            format!("SELECT /* sweep/reap */ * FROM {schema}.reap($1)")
+        );
+    }
+}
