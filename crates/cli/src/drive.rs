@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
+use windrow::domain::control::breaker;
 use windrow::engine::execute::Executor;
 use windrow::engine::storage::Storage;
 use windrow::engine::{Engine, Event, Handle, Options, Progress, Report, Until};
@@ -200,15 +201,14 @@ impl Watch {
     fn is_hopeless(&self) -> bool {
         let progress = self.handle.progress();
         let busy = |waiting: u32, in_flight: u32| waiting > 0 || in_flight > 0;
-        let mut left = progress
-            .targets
-            .iter()
-            .filter(|target| target.breaker != "closed" || busy(target.waiting, target.in_flight));
+        let mut left = progress.targets.iter().filter(|target| {
+            target.breaker != breaker::State::Closed || busy(target.waiting, target.in_flight)
+        });
         let gone = |open_ms| Duration::from_millis(open_ms) >= self.give_up_after;
         let mut found = false;
         let all = left.all(|target| {
             found = true;
-            target.breaker != "closed" && gone(target.open_ms)
+            target.breaker != breaker::State::Closed && gone(target.open_ms)
         });
         found && all
     }

@@ -5,7 +5,6 @@
 
 #![warn(missing_docs)]
 
-mod claim;
 pub mod clock;
 mod daemon;
 pub mod deliver;
@@ -13,13 +12,12 @@ pub mod execute;
 pub mod export;
 pub mod finalise;
 pub mod ingest;
-mod load;
 mod member;
 pub mod messages;
 pub mod options;
 pub mod output;
+mod process_load;
 mod progress;
-mod record;
 mod retry;
 pub mod signal;
 pub mod storage;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use windrow_domain::Target;
+use windrow_domain::control::breaker;
 
 /// Most different error codes that are counted by name; the rest is counted as one.
 const CODES_MAX: usize = 64;
@@ -42,8 +43,8 @@ pub struct TargetProgress {
     pub limit: u32,
     /// Leased lines that wait for their try.
     pub waiting: u32,
-    /// `closed`, `open` or `half-open`.
-    pub breaker: &'static str,
+    /// What its breaker lets through.
+    pub breaker: breaker::State,
     /// How long the breaker has not been closed.
     pub open_ms: u64,
 }

@@ -53,6 +53,17 @@ pub enum State {
     HalfOpen,
 }
 
+impl State {
+    /// The word that people and `--json` read.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Closed => "closed",
+            State::Open { .. } => "open",
+            State::HalfOpen => "half-open",
+        }
+    }
+}
+
 /// Whether a request may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permit {

@@ -31,7 +31,7 @@ impl Default for Bounds {
 
 /// What an answer says about the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Load {
     /// It could do that much.
     Good,
     /// It had too much to do: 429, 5xx, a timeout.
@@ -50,7 +50,7 @@ pub struct Sample {
     /// The most requests that were in flight with it, itself included.
     pub in_flight: u32,
     /// What its answer says.
-    pub verdict: Verdict,
+    pub load: Load,
 }
 
 /// Limits the requests in flight of one target.
@@ -86,10 +86,10 @@ impl Concurrency {
         if self.decreased_ms.is_some_and(|decreased| sample.started_ms <= decreased) {
             return;
         }
-        match sample.verdict {
-            Verdict::Good => self.grow(sample.in_flight),
-            Verdict::Congested => self.shrink(sample.now_ms),
-            Verdict::Neutral => {}
+        match sample.load {
+            Load::Good => self.grow(sample.in_flight),
+            Load::Congested => self.shrink(sample.now_ms),
+            Load::Neutral => {}
         }
     }
 

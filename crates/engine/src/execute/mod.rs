@@ -4,7 +4,6 @@
 //! data ([`Verdict::Failed`]), never an error that climbs; whoever drops the future ends the try.
 
 pub mod http;
-pub(crate) mod station;
 
 use std::future::Future;
 use std::sync::Arc;

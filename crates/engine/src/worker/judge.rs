@@ -9,11 +9,11 @@ use windrow_domain::control::breaker::State;
 use windrow_domain::retry::Decision;
 use windrow_store::record::{Again, Finished};
 
+use super::ledger::LineOutcome;
 use super::start::Ended;
+use super::target::{AttemptEnd, Job};
 use super::{ENDS_AT_ONCE_MAX, Worker};
-use crate::execute::station::{End, Job};
 use crate::execute::{Outcome, Verdict};
-use crate::record::LineOutcome;
 
 /// Longest message of an error that is kept.
 const MESSAGE_BYTES_MAX: usize = 2048;
@@ -38,11 +38,11 @@ impl Worker {
     }
 
     fn judge(&mut self, ended: Ended, now: u64) {
-        let Ended { station: at, job, probe, started_ms, tried } = ended;
+        let Ended { queue: at, job, probe, started_ms, tried } = ended;
         self.deps.meter.ended();
-        let station = &mut self.stations[at];
-        let was_open = station.breaker(now) != State::Closed;
-        let end = End {
+        let queue = &mut self.queues[at];
+        let was_open = queue.breaker(now) != State::Closed;
+        let end = AttemptEnd {
             started_ms,
             attempt: job.attempt,
             probe,
@@ -50,9 +50,9 @@ impl Worker {
             http_status: tried.http_status,
             verdict: &tried.verdict,
         };
-        station.ended(&end, now);
-        let spared = station.spares(&end, (job.batch, job.line), now);
-        let open = station.breaker(now) != State::Closed;
+        queue.ended(&end, now);
+        let spared = queue.spares(&end, (job.batch, job.line), now);
+        let open = queue.breaker(now) != State::Closed;
         self.pace(at, now, &tried.verdict);
         self.tell(at, was_open, open, &tried.verdict);
         let (lease, batch, line, attempt) = (job.lease, job.batch, job.line, job.attempt);
@@ -69,7 +69,7 @@ impl Worker {
         if open {
             self.release_queue(at, now);
             // Something waits for the probe, whatever the last look said.
-            self.stations[at].ready_ms.get_or_insert(now);
+            self.queues[at].ready_ms.get_or_insert(now);
         }
     }
 
@@ -79,7 +79,7 @@ impl Worker {
         if let Verdict::Failed(failure) = verdict {
             meter.failed(&failure.code);
             if open {
-                let target = &self.stations[at].target;
+                let target = &self.queues[at].target;
                 let sentence = format!("{target} is left alone for a while: {}", failure.message);
                 meter.set_target_trouble(Some(sentence));
             }
@@ -107,8 +107,8 @@ impl Worker {
                 let wait = Duration::try_from(not_before.duration_since(wall)).unwrap_or_default();
                 let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
                 let ready = now.saturating_add(wait).saturating_add(1);
-                let station = &mut self.stations[at];
-                station.ready_ms = Some(station.ready_ms.map_or(ready, |at| at.min(ready)));
+                let queue = &mut self.queues[at];
+                queue.ready_ms = Some(queue.ready_ms.map_or(ready, |at| at.min(ready)));
                 LineOutcome::Again(Again {
                     seq: job.seq,
                     line: job.line,
@@ -132,8 +132,8 @@ impl Worker {
 
     /// Tells the host's pace, and holds it when the host asked us to wait.
     fn pace(&mut self, at: usize, now: u64, verdict: &Verdict) {
-        let host = &self.stations[at].host;
-        let pace = self.paces.get_mut(host).expect("a station's host has a pace");
+        let host = &self.queues[at].host;
+        let pace = self.paces.get_mut(host).expect("a target's host has a pace");
         let failure = match verdict {
             Verdict::Completed => return pace.good(),
             Verdict::Skipped(_) => return,
@@ -158,14 +158,14 @@ fn log(batch: BatchId, line: u64, attempt: u32, outcome: &LineOutcome) {
     match outcome {
         LineOutcome::Finished(result) => tracing::debug!(
             batch.id = %batch, line, attempt.no = attempt, status = result.status.as_str(),
-            error.code = result.error_code, "item finished"
+            error.code = result.error_code, "line finished"
         ),
         LineOutcome::Again(again) => tracing::debug!(
             batch.id = %batch, line, attempt.no = attempt, error.code = again.error_code,
-            not_before = %again.not_before, "item goes back to be tried again"
+            not_before = %again.not_before, "line goes back to be retried"
         ),
         LineOutcome::Released(_) => {
-            tracing::debug!(batch.id = %batch, line, attempt.no = attempt, "item let go");
+            tracing::debug!(batch.id = %batch, line, attempt.no = attempt, "line given back untried");
         }
     }
 }

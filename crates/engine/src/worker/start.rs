@@ -7,14 +7,14 @@ use windrow_domain::attempt::{Class, Failure};
 use windrow_domain::control::breaker::Permit;
 
 use super::Worker;
+use super::ledger::LineOutcome;
+use super::target::Job;
 use crate::execute::Outcome;
-use crate::execute::station::Job;
-use crate::record::LineOutcome;
 
 /// A try that ended.
 #[derive(Debug)]
 pub(super) struct Ended {
-    pub(super) station: usize,
+    pub(super) queue: usize,
     pub(super) job: Job,
     /// It decides for the others whether the breaker closes.
     pub(super) probe: bool,
@@ -23,9 +23,9 @@ pub(super) struct Ended {
 }
 
 impl Worker {
-    /// Starts what may start, one station after the other.
+    /// Starts what may start, one target after the other.
     pub(super) fn start_lines(&mut self, now: u64) {
-        let count = self.stations.len();
+        let count = self.queues.len();
         if count == 0 || self.stop_ms.is_some() {
             return;
         }
@@ -44,28 +44,28 @@ impl Worker {
     }
 
     fn start_one(&mut self, at: usize, now: u64) -> bool {
-        let station = &mut self.stations[at];
-        if station.queue.is_empty() {
+        let queue = &mut self.queues[at];
+        if queue.jobs.is_empty() {
             return false;
         }
-        let permit = station.may_start(now);
+        let permit = queue.may_start(now);
         if matches!(permit, Permit::No { .. }) {
             return false;
         }
-        let pace = self.paces.get_mut(&station.host).expect("a station's host has a pace");
+        let pace = self.paces.get_mut(&queue.host).expect("a target's host has a pace");
         if pace.next(now).is_err() {
-            station.release(permit);
+            queue.release(permit);
             return false;
         }
-        let job = station.queue.pop_front().expect("it is not empty");
-        station.started(now);
+        let job = queue.jobs.pop_front().expect("it is not empty");
+        queue.started(now);
         self.deps.meter.started();
-        let (executor, attempt) = (self.deps.executor.clone(), job.attempt(&station.target));
+        let (executor, attempt) = (self.deps.executor.clone(), job.attempt(&queue.target));
         let probe = permit == Permit::Probe;
         self.running.spawn(async move {
             let tried = AssertUnwindSafe(executor.execute(attempt)).catch_unwind().await;
             let tried = tried.unwrap_or_else(|_| panicked());
-            Ended { station: at, job, probe, started_ms: now, tried }
+            Ended { queue: at, job, probe, started_ms: now, tried }
         });
         true
     }
@@ -76,20 +76,20 @@ impl Worker {
             return None;
         }
         let waits = self
-            .stations
+            .queues
             .iter()
-            .filter(|station| !station.queue.is_empty() && station.in_flight < station.limit());
-        let due = waits.filter_map(|station| {
+            .filter(|queue| !queue.jobs.is_empty() && queue.in_flight < queue.limit());
+        let due = waits.filter_map(|queue| {
             // Asked on a copy: asking uses the place up.
-            let pace = self.paces.get(&station.host)?;
+            let pace = self.paces.get(&queue.host)?;
             pace.clone().next(now).err()
         });
         due.min()
     }
 
-    /// What waits at a station goes back untried.
+    /// What waits at a target goes back untried.
     pub(super) fn release_queue(&mut self, at: usize, now: u64) {
-        let queue = std::mem::take(&mut self.stations[at].queue);
+        let queue = std::mem::take(&mut self.queues[at].jobs);
         if self.stop_ms.is_some() {
             self.released += queue.len() as u64;
         }

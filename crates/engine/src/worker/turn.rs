@@ -9,15 +9,15 @@ use windrow_store::record::{Reply, Turn};
 use windrow_store::{Result, Store};
 
 use super::Worker;
+use super::target::Job;
 use crate::clock::Clock;
-use crate::execute::station::Job;
 use crate::progress::Meter;
 use crate::retry::with_retry;
 use crate::signal::Stop;
 use windrow_store::error::chain;
 
 /// A turn that was answered.
-pub(super) struct Done {
+pub(super) struct AnsweredTurn {
     /// Whose claim it carried, and for how long a lease.
     claim: Option<(Target, u64)>,
     answer: Result<(Reply, Vec<AttemptCounts>)>,
@@ -25,7 +25,7 @@ pub(super) struct Done {
 
 impl Worker {
     /// Begins a turn when one is due: enough outcomes, the oldest waited long enough, nothing else is
-    /// going on, or a station wants lines.
+    /// going on, or a target wants lines.
     pub(super) fn start_turn(&mut self, now: u64) {
         if self.turning.is_some() {
             return;
@@ -36,7 +36,7 @@ impl Worker {
         let unfit = self.is_choked() || !self.ledger.has_room(options);
         let wanted = match stopping || unfit || self.extending.is_some() {
             true => None,
-            false => self.claimer.want(&self.stations, self.pressure.factor(), now),
+            false => self.claimer.plan(&self.queues, self.pressure.factor(), now),
         };
         let waited = self.ledger.due_ms(options).is_some_and(|due| now >= due);
         let idle = self.running.is_empty() && self.ledger.lines() > 0;
@@ -54,11 +54,12 @@ impl Worker {
             meter: self.deps.meter.clone(),
         };
         let claim = wanted
-            .map(|wanted| (self.stations[wanted.station].target.clone(), wanted.request.lease_ms));
-        self.turning = Some(Box::pin(async move { Done { claim, answer: call.make(turn).await } }));
+            .map(|wanted| (self.queues[wanted.queue].target.clone(), wanted.request.lease_ms));
+        self.turning =
+            Some(Box::pin(async move { AnsweredTurn { claim, answer: call.make(turn).await } }));
     }
 
-    pub(super) fn on_turned(&mut self, done: Done) -> Result<()> {
+    pub(super) fn on_turned(&mut self, done: AnsweredTurn) -> Result<()> {
         let now = self.deps.clock.millis();
         self.claiming = None;
         let (reply, tries) = match done.answer {
@@ -71,8 +72,8 @@ impl Worker {
         };
         for (lease, target) in self.ledger.settle(&reply.folds) {
             tracing::warn!(%lease, %target, "a lease was taken back; its outcomes do not count");
-            for station in self.stations.iter_mut().filter(|station| station.target == target) {
-                station.queue.retain(|job| job.lease != lease);
+            for queue in self.queues.iter_mut().filter(|queue| queue.target == target) {
+                queue.jobs.retain(|job| job.lease != lease);
             }
         }
         for batch in reply.finalizing {
@@ -80,11 +81,11 @@ impl Worker {
             let _ = self.deps.finalizing.try_send(batch);
         }
         if let Some((target, lease_ms)) = done.claim {
-            // By name: a station may have made room for another meanwhile.
-            let Some(at) = self.station(&target, now) else { return Ok(()) };
+            // By name: a target may have made room for another meanwhile.
+            let Some(at) = self.queue(&target, now) else { return Ok(()) };
             let got = reply.claimed.as_ref().map(|tranche| tranche.lines.len());
-            let station = &mut self.stations[at];
-            self.claimer.claimed(station, got, lease_ms, now, &self.deps.options);
+            let queue = &mut self.queues[at];
+            self.claimer.claimed(queue, got, lease_ms, now, &self.deps.options);
             if let Some(tranche) = reply.claimed {
                 self.take_in(at, tranche, &tries);
             }
@@ -92,17 +93,17 @@ impl Worker {
         Ok(())
     }
 
-    /// A tranche came: its lines wait at their station.
+    /// A tranche came: its lines wait at their target.
     fn take_in(&mut self, at: usize, tranche: Tranche, tries: &[AttemptCounts]) {
         let lease = &tranche.lease;
         self.skew = lease.granted_at.duration_since(self.deps.clock.now());
-        let station = &mut self.stations[at];
+        let queue = &mut self.queues[at];
         for line in tranche.lines {
-            station.slice.observe_bytes(line.raw.len());
+            queue.slice.observe_bytes(line.raw.len());
             let known = tries.binary_search_by_key(&line.line, |tries| tries.line);
             let (tried, answered) =
                 known.map_or((0, 0), |at| (tries[at].tried, tries[at].answered));
-            station.queue.push_back(Job {
+            queue.jobs.push_back(Job {
                 lease: lease.held.id,
                 batch: lease.batch,
                 lane: lease.lane,

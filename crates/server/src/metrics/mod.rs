@@ -22,6 +22,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
+use windrow_domain::control::breaker;
 use windrow_engine::clock::Clock;
 use windrow_engine::execute::Executor;
 use windrow_store::Store;
@@ -282,7 +283,9 @@ impl GaugeSet {
             let of = OfTarget { target: name(target.target.as_str()) };
             self.in_flight.get_or_create(&of).set(target.in_flight.into());
             self.limit.get_or_create(&of).set(target.limit.into());
-            self.breaker_open.get_or_create(&of).set((target.breaker != "closed").into());
+            self.breaker_open
+                .get_or_create(&of)
+                .set((target.breaker != breaker::State::Closed).into());
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BinaryHeap;
 
 use proptest::prelude::*;
-use windrow_domain::control::concurrency::{Bounds, Concurrency, Sample, Verdict};
+use windrow_domain::control::concurrency::{Bounds, Concurrency, Load, Sample};
 
 use super::wild;
 
@@ -33,10 +33,10 @@ impl Limit for Plain {
     }
 
     fn observe(&mut self, sample: Sample) {
-        self.0 = match sample.verdict {
-            Verdict::Good => self.0 + 1.0 / self.0,
-            Verdict::Congested => self.0 * 0.5,
-            Verdict::Neutral => self.0,
+        self.0 = match sample.load {
+            Load::Good => self.0 + 1.0 / self.0,
+            Load::Congested => self.0 * 0.5,
+            Load::Neutral => self.0,
         };
         self.0 = self.0.clamp(1.0, 64.0);
     }
@@ -65,8 +65,8 @@ fn run(mut control: impl Limit, room: impl Fn(u64) -> u32, seconds: u64) -> Seen
             ends.pop();
             working -= u32::from(ok);
             *(if ok { &mut good } else { &mut refused }) += 1.0;
-            let verdict = if ok { Verdict::Good } else { Verdict::Congested };
-            control.observe(Sample { started_ms, now_ms, in_flight: with, verdict });
+            let load = if ok { Load::Good } else { Load::Congested };
+            control.observe(Sample { started_ms, now_ms, in_flight: with, load });
         }
         while ends.len() < control.limit() as usize {
             let ok = working < room(now_ms);
@@ -111,14 +111,14 @@ fn a_target_that_takes_everything_gets_the_most_within_a_few_round_trips() {
     for round in 0..7 {
         let limit = control.limit();
         limits.push(limit);
-        feed(&mut control, round, limit, limit, Verdict::Good);
+        feed(&mut control, round, limit, limit, Load::Good);
     }
     assert_eq!(limits, [1, 2, 4, 8, 16, 32, 64]);
     assert_eq!(control.limit(), 64);
 }
 
-fn feed(control: &mut Concurrency, at_ms: u64, times: u32, in_flight: u32, verdict: Verdict) {
-    let sample = Sample { started_ms: at_ms, now_ms: at_ms, in_flight, verdict };
+fn feed(control: &mut Concurrency, at_ms: u64, times: u32, in_flight: u32, load: Load) {
+    let sample = Sample { started_ms: at_ms, now_ms: at_ms, in_flight, load };
     (0..times).for_each(|_| control.observe(sample));
 }
 
@@ -127,29 +127,29 @@ fn requests_that_met_the_same_congestion_shrink_it_once() {
     let mut control = Concurrency::new(Bounds { start: 40, ..Bounds::default() });
     for late in 0..30 {
         let (started_ms, now_ms) = (100 + late, 200 + late);
-        control.observe(Sample { started_ms, now_ms, in_flight: 40, verdict: Verdict::Congested });
+        control.observe(Sample { started_ms, now_ms, in_flight: 40, load: Load::Congested });
     }
     assert_eq!(control.limit(), 20);
-    feed(&mut control, 150, 100, 40, Verdict::Good);
+    feed(&mut control, 150, 100, 40, Load::Good);
     assert_eq!(control.limit(), 20, "good answers from before say nothing about the new limit");
-    feed(&mut control, 300, 1, 20, Verdict::Congested);
+    feed(&mut control, 300, 1, 20, Load::Congested);
     assert_eq!(control.limit(), 10);
-    feed(&mut control, 400, 10, 10, Verdict::Good);
+    feed(&mut control, 400, 10, 10, Load::Good);
     assert_eq!(control.limit(), 11, "by one after the first congestion");
 }
 
 #[test]
 fn a_limit_that_is_not_used_does_not_grow() {
     let mut control = Concurrency::new(Bounds::default());
-    feed(&mut control, 1, 1_000, 7, Verdict::Good);
-    feed(&mut control, 1, 1_000, 8, Verdict::Neutral);
+    feed(&mut control, 1, 1_000, 7, Load::Good);
+    feed(&mut control, 1, 1_000, 8, Load::Neutral);
     assert_eq!(control.limit(), 8);
-    feed(&mut control, 1, 8, 8, Verdict::Good);
+    feed(&mut control, 1, 8, 8, Load::Good);
     assert_eq!(control.limit(), 16);
 }
 
-fn verdict() -> impl Strategy<Value = Verdict> {
-    prop::sample::select(vec![Verdict::Good, Verdict::Good, Verdict::Congested, Verdict::Neutral])
+fn load() -> impl Strategy<Value = Load> {
+    prop::sample::select(vec![Load::Good, Load::Good, Load::Congested, Load::Neutral])
 }
 
 proptest! {
@@ -157,15 +157,15 @@ proptest! {
     fn the_limit_stays_in_bounds(
         (min, max, start) in any::<(u32, u32, u32)>(),
         backoff in wild(),
-        samples in prop::collection::vec((any::<(u64, u64, u32)>(), verdict()), 0..200),
+        samples in prop::collection::vec((any::<(u64, u64, u32)>(), load()), 0..200),
     ) {
         let mut control = Concurrency::new(Bounds { min, max, start, backoff });
-        for ((started_ms, now_ms, in_flight), verdict) in samples {
+        for ((started_ms, now_ms, in_flight), load) in samples {
             let before = control.limit();
-            control.observe(Sample { started_ms, now_ms, in_flight, verdict });
+            control.observe(Sample { started_ms, now_ms, in_flight, load });
             prop_assert!(control.limit() >= min.max(1) && control.limit() <= max.max(min).max(1));
-            prop_assert!(verdict == Verdict::Congested || control.limit() >= before);
-            prop_assert!(verdict == Verdict::Good || control.limit() <= before);
+            prop_assert!(load == Load::Congested || control.limit() >= before);
+            prop_assert!(load == Load::Good || control.limit() <= before);
         }
     }
 }

@@ -7,13 +7,13 @@ const PAGE_BYTES: u64 = 4096;
 
 /// Looks at this process.
 #[derive(Debug)]
-pub(crate) struct Load {
+pub(crate) struct ProcessLoad {
     cores: f64,
     /// When it was looked at last, and the CPU time used by then.
     last: Option<(u64, f64)>,
 }
 
-impl Load {
+impl ProcessLoad {
     pub(crate) fn new() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         #[expect(clippy::cast_precision_loss, reason = "cores are few")]

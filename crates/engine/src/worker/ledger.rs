@@ -18,7 +18,7 @@ const OUTCOME_BYTES: usize = 256;
 /// The leases that are held, and the outcomes that wait to be recorded.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    leases: HashMap<LeaseId, Entry>,
+    leases: HashMap<LeaseId, PendingLease>,
     /// Leases with something that waits, in the order in which it began to wait.
     waiting: VecDeque<LeaseId>,
     lines: usize,
@@ -29,7 +29,7 @@ pub(crate) struct Ledger {
 
 /// A lease and what waits for it.
 #[derive(Debug)]
-struct Entry {
+struct PendingLease {
     lease: Lease,
     finished: Vec<Finished>,
     again: Vec<Again>,
@@ -37,7 +37,7 @@ struct Entry {
     is_waiting: bool,
 }
 
-impl Entry {
+impl PendingLease {
     fn waits(&self) -> bool {
         !(self.finished.is_empty() && self.again.is_empty() && self.released.is_empty())
     }
@@ -69,7 +69,7 @@ impl LineOutcome {
 impl Ledger {
     /// Takes a lease into the books.
     pub(crate) fn open(&mut self, lease: Lease) {
-        let entry = Entry {
+        let entry = PendingLease {
             lease,
             finished: Vec::new(),
             again: Vec::new(),
@@ -191,7 +191,7 @@ impl Ledger {
     }
 }
 
-impl Entry {
+impl PendingLease {
     fn bytes(&self) -> usize {
         let bodies = self
             .finished

@@ -11,11 +11,11 @@ use windrow_domain::lease::TRANCHE_LINES_MAX;
 use windrow_domain::{BatchId, LeaseId};
 use windrow_store::claim::{LEASE_MS_MAX, Request, Waiting};
 
+use super::target::TargetQueue;
 use crate::Options;
-use crate::execute::station::Station;
 
 /// The first pause after a claim that found nothing though something was said to wait; doubles.
-const DRY_MS_MIN: u64 = 25;
+const EMPTY_CLAIM_MS_MIN: u64 = 25;
 /// How often an extension that the store did not answer is tried again.
 const AGAIN_MS: u64 = 500;
 
@@ -23,7 +23,7 @@ const AGAIN_MS: u64 = 500;
 #[derive(Debug)]
 pub(crate) struct Claimer {
     only: Option<BatchId>,
-    /// The station that claims next, so that all get their turn.
+    /// The target that claims next, so that all get their turn.
     next: usize,
     /// When to ask the store what waits.
     pub(crate) look_ms: u64,
@@ -33,8 +33,8 @@ pub(crate) struct Claimer {
 
 /// A claim to make.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
-    pub(crate) station: usize,
+pub(crate) struct ClaimPlan {
+    pub(crate) queue: usize,
     pub(crate) request: Request,
 }
 
@@ -43,34 +43,34 @@ impl Claimer {
         Self { only, next: 0, look_ms: 0, extend_ms: None }
     }
 
-    /// The next claim: one station at a time, in turn.
-    pub(crate) fn want(
+    /// The next claim: one target at a time, in turn.
+    pub(crate) fn plan(
         &mut self,
-        stations: &[Station],
+        queues: &[TargetQueue],
         pressure: f64,
         now_ms: u64,
-    ) -> Option<Wanted> {
-        let count = stations.len();
+    ) -> Option<ClaimPlan> {
+        let count = queues.len();
         let order = (0..count).map(|step| (self.next + step) % count);
-        let (station, lines) = order
-            .filter_map(|at| stations[at].wants(pressure, now_ms).map(|lines| (at, lines)))
+        let (queue, lines) = order
+            .filter_map(|at| queues[at].wants(pressure, now_ms).map(|lines| (at, lines)))
             .next()?;
-        self.next = station + 1;
+        self.next = queue + 1;
         let request = Request {
             lease: LeaseId::new(),
-            targets: vec![stations[station].target.clone()],
+            targets: vec![queues[queue].target.clone()],
             only: self.only,
             lines_max: lines.min(TRANCHE_LINES_MAX),
-            lease_ms: stations[station].slice.lease_ms().min(LEASE_MS_MAX),
+            lease_ms: queues[queue].slice.lease_ms().min(LEASE_MS_MAX),
         };
-        Some(Wanted { station, request })
+        Some(ClaimPlan { queue, request })
     }
 
     /// When a claim may be wanted by itself, without anything else happening.
-    pub(crate) fn due_ms(stations: &[Station], now_ms: u64) -> Option<u64> {
-        let due = stations.iter().filter_map(|station| {
-            let ready = station.ready_ms?;
-            match station.breaker(now_ms) {
+    pub(crate) fn due_ms(queues: &[TargetQueue], now_ms: u64) -> Option<u64> {
+        let due = queues.iter().filter_map(|queue| {
+            let ready = queue.ready_ms?;
+            match queue.breaker(now_ms) {
                 State::Open { until_ms } => Some(ready.max(until_ms)),
                 State::HalfOpen | State::Closed => (ready > now_ms).then_some(ready),
             }
@@ -81,38 +81,39 @@ impl Claimer {
     /// A claim was answered: with so many of the lines asked for.
     pub(crate) fn claimed(
         &mut self,
-        station: &mut Station,
+        queue: &mut TargetQueue,
         got: Option<usize>,
         lease_ms: u64,
         now_ms: u64,
         options: &Options,
     ) {
         if got.is_some() {
-            station.dry = 0;
+            queue.empty_claims = 0;
             let due = now_ms.saturating_add(lease_ms / 3);
             self.extend_ms = Some(self.extend_ms.map_or(due, |at| at.min(due)));
             return;
         }
-        station.ready_ms = None;
-        let wait = DRY_MS_MIN.saturating_mul(1 << station.dry.min(16)).min(options.poll_ms);
-        station.dry = station.dry.saturating_add(1);
+        queue.ready_ms = None;
+        let wait =
+            EMPTY_CLAIM_MS_MIN.saturating_mul(1 << queue.empty_claims.min(16)).min(options.poll_ms);
+        queue.empty_claims = queue.empty_claims.saturating_add(1);
         self.look_ms = self.look_ms.min(now_ms.saturating_add(wait));
     }
 
     /// What the store said waits.
     pub(crate) fn looked(
         &mut self,
-        stations: &mut [Station],
+        queues: &mut [TargetQueue],
         waiting: &[Waiting],
         now_ms: u64,
         options: &Options,
     ) {
-        for station in stations.iter_mut() {
-            let found = waiting.iter().find(|waiting| waiting.target == station.target);
+        for queue in queues.iter_mut() {
+            let found = waiting.iter().find(|waiting| waiting.target == queue.target);
             match found.map(|waiting| ready_ms(waiting.ready_in, now_ms)) {
-                Some(ready) => station.ready_ms = Some(ready),
+                Some(ready) => queue.ready_ms = Some(ready),
                 // What this process itself put back for later may be newer than the answer.
-                None => station.ready_ms = station.ready_ms.filter(|ready| *ready > now_ms),
+                None => queue.ready_ms = queue.ready_ms.filter(|ready| *ready > now_ms),
             }
         }
         self.look_ms = now_ms.saturating_add(options.poll_ms);

@@ -1,5 +1,5 @@
-//! A station: the lines of one target that wait here or are in flight, and the controllers that say
-//! how many may be.
+//! The queue of one target: its leased lines that wait for their attempt or are in flight, and the
+//! controllers (concurrency, breaker, claim size) that say how many may be.
 //!
 //! Holds throughout: `in_flight` never exceeds the controller's limit at the moment of a start; while
 //! the breaker is open nothing starts and nothing waits here.
@@ -9,11 +9,11 @@ use std::collections::{HashMap, VecDeque};
 use bytes::Bytes;
 use windrow_domain::attempt::Class;
 use windrow_domain::control::breaker::{Breaker, Permit, State};
-use windrow_domain::control::concurrency::{self, Concurrency, Sample};
+use windrow_domain::control::concurrency::{Concurrency, Load, Sample};
 use windrow_domain::control::slice::{self, Slice};
 use windrow_domain::{BatchId, LaneNo, LeaseId, Target};
 
-use super::{Attempt, Limits, Verdict};
+use crate::execute::{Attempt, Limits, Verdict};
 
 /// Finished lines are shown to the slice controller in groups of this many…
 const GROUP_LINES: u32 = 64;
@@ -52,19 +52,19 @@ impl Job {
     }
 }
 
-/// One target as this process sees it.
+/// One target: the lines that this process has leased for it, and its controllers.
 #[derive(Debug)]
-pub(crate) struct Station {
+pub(crate) struct TargetQueue {
     pub(crate) target: Target,
     /// Whose pace it shares.
     pub(crate) host: String,
-    pub(crate) queue: VecDeque<Job>,
+    pub(crate) jobs: VecDeque<Job>,
     pub(crate) in_flight: u32,
     pub(crate) slice: Slice,
     /// When a claim may find something; none while nothing is known to wait.
     pub(crate) ready_ms: Option<u64>,
     /// Claims in a row that found nothing.
-    pub(crate) dry: u32,
+    pub(crate) empty_claims: u32,
     /// When something last happened here.
     pub(crate) touched_ms: u64,
     concurrency: Concurrency,
@@ -78,7 +78,7 @@ pub(crate) struct Station {
     group_since_ms: u64,
 }
 
-impl Station {
+impl TargetQueue {
     /// `attempts_max` keeps the breaker ahead of the retries: a dead target opens it before its first
     /// line has used all its tries.
     pub(crate) fn new(
@@ -94,11 +94,11 @@ impl Station {
         Self {
             target,
             host,
-            queue: VecDeque::new(),
+            jobs: VecDeque::new(),
             in_flight: 0,
             slice: Slice::new(bounds),
             ready_ms: None,
-            dry: 0,
+            empty_claims: 0,
             touched_ms: now_ms,
             concurrency: Concurrency::new(limits.concurrency),
             breaker: Breaker::new(breaker),
@@ -142,7 +142,7 @@ impl Station {
 
     /// Nothing that waits or is in flight here is ours any more.
     pub(crate) fn forget(&mut self) {
-        self.queue.clear();
+        self.jobs.clear();
         for _ in 0..std::mem::take(&mut self.in_flight) {
             self.breaker.release_probe();
         }
@@ -158,22 +158,27 @@ impl Station {
     }
 
     /// A line ended: tells the controllers.
-    pub(crate) fn ended(&mut self, end: &End<'_>, now_ms: u64) {
+    pub(crate) fn ended(&mut self, end: &AttemptEnd<'_>, now_ms: u64) {
         self.touched_ms = now_ms;
         let started_ms = end.started_ms;
-        let health = health(end);
-        let sample = Sample { started_ms, now_ms, in_flight: self.in_flight, verdict: health.load };
+        let (health, load) = signals(end);
+        let sample = Sample { started_ms, now_ms, in_flight: self.in_flight, load };
         self.concurrency.observe(sample);
         self.in_flight = self.in_flight.saturating_sub(1);
-        match health.life {
-            Life::Well => self.breaker.observe_started(started_ms, now_ms, true, end.probe),
-            Life::Unasked if end.probe => self.breaker.release_probe(),
-            Life::Unasked => {}
-            Life::Unwell if end.probe => self.breaker.probe_answered_badly(now_ms),
+        match health {
+            TargetHealth::Healthy => {
+                self.breaker.observe_started(started_ms, now_ms, true, end.probe)
+            }
+            TargetHealth::NotAsked if end.probe => self.breaker.release_probe(),
+            TargetHealth::NotAsked => {}
+            TargetHealth::Failing if end.probe => self.breaker.probe_answered_badly(now_ms),
             // A line that failed before says more about itself than about its target.
-            Life::Unwell if end.attempt > 1 => {}
-            Life::Slow if end.attempt > 1 && !end.probe => {}
-            Life::Unwell | Life::Slow | Life::Absent | Life::Dead => {
+            TargetHealth::Failing if end.attempt > 1 => {}
+            TargetHealth::Slow if end.attempt > 1 && !end.probe => {}
+            TargetHealth::Failing
+            | TargetHealth::Slow
+            | TargetHealth::Absent
+            | TargetHealth::Unreachable => {
                 self.breaker.observe_started(started_ms, now_ms, false, end.probe);
             }
         }
@@ -199,13 +204,18 @@ impl Station {
     /// has not seen the line, or a gateway says that nobody is there. The gateway is believed as often
     /// for each line as the line has attempts: if many lines meet it, the target is to blame, but one
     /// that is alone may be what brings the target down.
-    pub(crate) fn spares(&mut self, end: &End<'_>, line: (BatchId, u64), now_ms: u64) -> bool {
+    pub(crate) fn spares(
+        &mut self,
+        end: &AttemptEnd<'_>,
+        line: (BatchId, u64),
+        now_ms: u64,
+    ) -> bool {
         if self.breaker.state(now_ms) == State::Closed {
             return false;
         }
-        match health(end).life {
-            Life::Dead => !end.reached,
-            Life::Absent => {
+        match signals(end).0 {
+            TargetHealth::Unreachable => !end.reached,
+            TargetHealth::Absent => {
                 let room = self.spared.len() < SPARED_LINES_MAX || self.spared.contains_key(&line);
                 if !room {
                     return false;
@@ -215,14 +225,17 @@ impl Station {
                 *times += u32::from(spares);
                 spares
             }
-            Life::Well | Life::Unwell | Life::Slow | Life::Unasked => false,
+            TargetHealth::Healthy
+            | TargetHealth::Failing
+            | TargetHealth::Slow
+            | TargetHealth::NotAsked => false,
         }
     }
 
     /// How many lines to claim now; none when enough wait here or nothing may start.
     pub(crate) fn wants(&self, pressure: f64, now_ms: u64) -> Option<u32> {
         self.ready_ms.filter(|ready| *ready <= now_ms)?;
-        let waiting = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
+        let waiting = u32::try_from(self.jobs.len()).unwrap_or(u32::MAX);
         match self.breaker.state(now_ms) {
             State::Open { .. } => None,
             // One line decides for all the others.
@@ -235,8 +248,8 @@ impl Station {
     }
 }
 
-/// How a try of this station ended.
-pub(crate) struct End<'a> {
+/// How an attempt at this target ended.
+pub(crate) struct AttemptEnd<'a> {
     pub(crate) started_ms: u64,
     /// Which try of its line it was, from 1.
     pub(crate) attempt: u32,
@@ -248,45 +261,38 @@ pub(crate) struct End<'a> {
     pub(crate) verdict: &'a Verdict,
 }
 
-struct Health {
-    life: Life,
-    load: concurrency::Verdict,
-}
-
-/// What a try says about whether its target lives.
-enum Life {
+/// What an attempt says about the health of its target; the breaker acts on it.
+enum TargetHealth {
     /// It gave an answer that counts, if only a refusal.
-    Well,
-    /// It failed at it.
-    Unwell,
-    /// It took too long.
+    Healthy,
+    /// It answered that it failed.
+    Failing,
+    /// It did not answer in time.
     Slow,
-    /// Somebody answered in its place that it is not there.
+    /// A gateway answered in its place that it is not there.
     Absent,
-    /// It could not be talked to.
-    Dead,
-    /// It was not asked: the line was turned away here.
-    Unasked,
+    /// There was no connection.
+    Unreachable,
+    /// It was not asked: the executor refused the line itself.
+    NotAsked,
 }
 
 /// What a try says about its target, whatever it means for the line.
-fn health(end: &End<'_>) -> Health {
-    use concurrency::Verdict as Load;
-    let (life, load) = match end.verdict {
-        Verdict::Completed => (Life::Well, Load::Good),
-        Verdict::Skipped(_) => (Life::Unasked, Load::Neutral),
+fn signals(end: &AttemptEnd<'_>) -> (TargetHealth, Load) {
+    match end.verdict {
+        Verdict::Completed => (TargetHealth::Healthy, Load::Good),
+        Verdict::Skipped(_) => (TargetHealth::NotAsked, Load::Neutral),
         Verdict::Failed(failure) => match failure.class {
-            Class::Network => (Life::Dead, Load::Neutral),
-            _ if !end.reached => (Life::Unasked, Load::Neutral),
-            Class::Throttled => (Life::Well, Load::Congested),
-            Class::Server if is_absent(end.http_status) => (Life::Absent, Load::Congested),
-            Class::Server => (Life::Unwell, Load::Congested),
-            Class::Timeout => (Life::Slow, Load::Congested),
-            Class::Unacceptable | Class::NotFound => (Life::Well, Load::Good),
-            Class::Permanent | Class::Reprocessed => (Life::Well, Load::Good),
+            Class::Network => (TargetHealth::Unreachable, Load::Neutral),
+            _ if !end.reached => (TargetHealth::NotAsked, Load::Neutral),
+            Class::Throttled => (TargetHealth::Healthy, Load::Congested),
+            Class::Server if is_absent(end.http_status) => (TargetHealth::Absent, Load::Congested),
+            Class::Server => (TargetHealth::Failing, Load::Congested),
+            Class::Timeout => (TargetHealth::Slow, Load::Congested),
+            Class::Unacceptable | Class::NotFound => (TargetHealth::Healthy, Load::Good),
+            Class::Permanent | Class::Reprocessed => (TargetHealth::Healthy, Load::Good),
         },
-    };
-    Health { life, load }
+    }
 }
 
 /// What a gateway answers while it has nobody to pass a request on to. Not 504: that is an answer

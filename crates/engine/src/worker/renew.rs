@@ -1,0 +1,85 @@
+//! Renewing leases, and losing them: the worker extends what it holds at a third of the lease, and drops
+//! the lines of leases that another process took back.
+
+use tokio::task::JoinSet;
+use windrow_domain::LeaseId;
+use windrow_store::Result;
+use windrow_store::claim::{Extended, LEASE_MS_MAX};
+
+use super::Worker;
+use super::ledger::Ledger;
+
+/// A renewal of leases that the store answered.
+pub(super) struct Renewal {
+    /// For how long.
+    lease_ms: u64,
+    /// The claim that was under way when it began.
+    claiming: Option<LeaseId>,
+    answer: Result<Extended>,
+}
+
+impl Worker {
+    /// Renews every lease that is held, when that is due.
+    pub(super) fn start_renewal(&mut self, now: u64) {
+        if self.extending.is_some() || self.claimer.extend_ms.is_none_or(|at| now < at) {
+            return;
+        }
+        let (store, instance) = (self.deps.store.clone(), self.deps.membership.instance());
+        let (mut known, claiming) = (self.ledger.held(), self.claiming);
+        known.extend(claiming);
+        let lease_ms = self.lease_ms();
+        self.extending = Some(Box::pin(async move {
+            let answer = store.extend_leases(instance, known, lease_ms).await;
+            Renewal { lease_ms, claiming, answer }
+        }));
+    }
+
+    /// The longest lease that a target would ask for.
+    fn lease_ms(&self) -> u64 {
+        let lengths = self.queues.iter().map(|queue| queue.slice.lease_ms());
+        lengths.max().unwrap_or(self.deps.options.slice.lock_floor_ms).min(LEASE_MS_MAX)
+    }
+
+    /// Leases were renewed, or the store did not answer.
+    pub(super) fn on_extended(&mut self, Renewal { lease_ms, claiming, answer }: Renewal) {
+        let now = self.deps.clock.millis();
+        let answered = match answer {
+            Ok(extended) => {
+                // The claim that was under way may have got its lease only after this looked.
+                for lease in extended.lost.into_iter().filter(|lease| Some(*lease) != claiming) {
+                    self.lose(lease);
+                }
+                true
+            }
+            Err(error) => {
+                self.trouble("could not renew leases", &error);
+                false
+            }
+        };
+        self.claimer.extended(answered, lease_ms, !self.ledger.is_empty(), now);
+    }
+
+    /// Somebody took a lease back: what waits of it is not ours to run.
+    pub(super) fn lose(&mut self, lease: LeaseId) {
+        let Some(target) = self.ledger.lose(lease) else { return };
+        tracing::warn!(%lease, %target, "a lease was taken back; its lines run elsewhere");
+        for queue in self.queues.iter_mut().filter(|queue| queue.target == target) {
+            queue.jobs.retain(|job| job.lease != lease);
+        }
+    }
+
+    /// We were taken for dead: nothing of what we hold is ours any more.
+    pub(super) fn forget_all(&mut self) {
+        self.ledger = Ledger::default();
+        (self.turning, self.extending, self.claiming) = (None, None, None);
+        // Their answers would count for nothing: whoever has the lines now asks again.
+        for _ in 0..self.running.len() {
+            self.deps.meter.ended();
+        }
+        self.running = JoinSet::new();
+        for queue in &mut self.queues {
+            queue.forget();
+        }
+        self.claimer.look_ms = 0;
+    }
+}
