@@ -7,10 +7,11 @@
 
 #![warn(missing_docs)]
 
-mod intake;
-mod link;
-mod naming;
+mod connection;
+mod consumer;
+mod feeder;
+mod headers;
 pub mod nats;
 pub mod rabbitmq;
 pub mod redis;
-mod wire;
+mod subject;

@@ -9,11 +9,11 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, cmd};
 use serde::Deserialize;
 use std::time::Duration;
-use windrow_domain::attempt::{Class, Failure};
+use windrow_domain::attempt::Failure;
 use windrow_engine::deliver::{BadOption, OutgoingMessage, Publisher, Secret, shown};
 
-use crate::link::{Link, failure, too_large, within};
-use crate::wire;
+use crate::connection::{SharedConnection, timed_out, too_large, within};
+use crate::headers;
 
 /// Longest wait that an option can ask for.
 const WAIT_MS_MAX: u64 = 10 * 60 * 1000;
@@ -64,7 +64,7 @@ pub struct RedisPublisher {
     options: Options,
     shown: String,
     client: Client,
-    link: Link<MultiplexedConnection>,
+    connection: SharedConnection<MultiplexedConnection>,
 }
 
 impl RedisPublisher {
@@ -82,7 +82,7 @@ impl RedisPublisher {
         let client = Client::open(url.as_str())
             .map_err(|_| BadOption::new("url", "is no address of a Redis server"))?;
         let shown = shown(&url);
-        Ok(Self { name: name.into(), options, shown, client, link: Link::new() })
+        Ok(Self { name: name.into(), options, shown, client, connection: SharedConnection::new() })
     }
 
     async fn connect(&self) -> Result<MultiplexedConnection, Failure> {
@@ -91,58 +91,59 @@ impl RedisPublisher {
             // Bounded below, once for the whole exchange.
             .set_response_timeout(None);
         let connection = self.client.get_multiplexed_async_connection_with_config(&config).await;
-        connection.map_err(|error| self.judge(&error))
+        connection.map_err(|error| self.classify(&error))
     }
 
     async fn add(
         &self,
         mut connection: MultiplexedConnection,
-        parcel: &OutgoingMessage,
+        message: &OutgoingMessage,
     ) -> Result<(), Failure> {
         let mut add = cmd("XADD");
-        add.arg(key(&self.options.key, parcel));
+        add.arg(key(&self.options.key, message));
         if let Some(entries) = self.options.entries_max {
             add.arg("MAXLEN").arg(if self.options.entries_exact { "=" } else { "~" }).arg(entries);
         }
-        add.arg("*").arg("id").arg(&parcel.id).arg("owner").arg(parcel.owner.as_str());
-        add.arg("stream").arg(&parcel.stream).arg("kind").arg(&parcel.kind);
-        add.arg("sent_at").arg(parcel.sent_at.to_string());
-        add.arg("payload").arg(&parcel.payload[..]);
-        for (name, value) in parcel.headers.iter().filter(|(name, _)| !wire::is_reserved(name)) {
+        add.arg("*").arg("id").arg(&message.id).arg("owner").arg(message.owner.as_str());
+        add.arg("stream").arg(&message.stream).arg("kind").arg(&message.kind);
+        add.arg("sent_at").arg(message.sent_at.to_string());
+        add.arg("payload").arg(&message.payload[..]);
+        for (name, value) in message.headers.iter().filter(|(name, _)| !headers::is_reserved(name))
+        {
             add.arg(format!("{HEADER_PREFIX}{name}")).arg(value);
         }
-        let judge = |error: RedisError| self.judge(&error);
-        add.exec_async(&mut connection).await.map_err(judge)?;
+        let classify = |error: RedisError| self.classify(&error);
+        add.exec_async(&mut connection).await.map_err(classify)?;
         let wanted = self.options.replicas_min;
         if wanted == 0 {
             return Ok(());
         }
         let mut wait = cmd("WAIT");
         wait.arg(wanted).arg(self.options.answer_ms_max / 2);
-        let have: u32 = wait.query_async(&mut connection).await.map_err(judge)?;
-        match have >= wanted {
-            true => Ok(()),
-            false => {
-                let message = format!("{have} replicas have the message, and {wanted} must.");
-                Err(failure(Class::Server, "redis_replicas", message))
-            }
+        let have: u32 = wait.query_async(&mut connection).await.map_err(classify)?;
+        if have >= wanted {
+            return Ok(());
         }
+        let message = format!("{have} replicas have the message, and {wanted} must.");
+        Err(Failure::retryable("redis_replicas", message).with_unavailable(true))
     }
 
-    fn judge(&self, error: &RedisError) -> Failure {
+    fn classify(&self, error: &RedisError) -> Failure {
         let place = &self.shown;
         if error.is_timeout() {
-            return failure(Class::Timeout, "timeout", format!("{place} did not answer in time."));
+            return timed_out(format!("{place} did not answer in time."));
         }
         if error.is_io_error() || error.is_connection_dropped() {
             let message = format!("There is no connection to {place}: {error}.");
-            return failure(Class::Network, "connection_lost", message);
+            return Failure::unavailable("connection_lost", message);
         }
         let code = match error.kind() {
             ErrorKind::AuthenticationFailed => "redis_auth".to_owned(),
             _ => format!("redis_{}", error.code().unwrap_or("error").to_ascii_lowercase()),
         };
-        failure(Class::Server, &code, format!("{place} refused the message: {error}."))
+        let unavailable = is_not_ready(&code);
+        Failure::retryable(code, format!("{place} refused the message: {error}."))
+            .with_unavailable(unavailable)
     }
 }
 
@@ -152,21 +153,37 @@ impl Publisher for RedisPublisher {
         &self.name
     }
 
-    async fn publish(&self, parcel: &OutgoingMessage) -> Result<(), Failure> {
-        if let Some(failure) = too_large(parcel.payload.len(), self.options.payload_bytes_max) {
+    async fn publish(&self, message: &OutgoingMessage) -> Result<(), Failure> {
+        if let Some(failure) = too_large(message.payload.len(), self.options.payload_bytes_max) {
             return Err(failure);
         }
-        let (number, connection) = self.link.get(|| self.connect()).await?;
+        let (number, connection) = self.connection.get(|| self.connect()).await?;
         let what = format!("{} did not answer", self.shown);
-        let added = within(self.options.answer_ms_max, &what, self.add(connection, parcel)).await;
+        let added = within(self.options.answer_ms_max, &what, self.add(connection, message)).await;
         if matches!(&added, Err(failure) if !failure.class.is_answered()) {
-            self.link.fail(number).await;
+            self.connection.fail(number).await;
         }
         added
     }
 }
 
-fn key(pattern: &str, parcel: &OutgoingMessage) -> String {
+/// Whether Redis says that it cannot take anything now: it reads its files, has no master, no replicas or
+/// no room.
+fn is_not_ready(code: &str) -> bool {
+    matches!(
+        code,
+        "redis_busy"
+            | "redis_clusterdown"
+            | "redis_loading"
+            | "redis_masterdown"
+            | "redis_noreplicas"
+            | "redis_oom"
+            | "redis_readonly"
+            | "redis_tryagain"
+    )
+}
+
+fn key(pattern: &str, message: &OutgoingMessage) -> String {
     // One pass, so that a stream named `{kind}` stays itself.
     let mut key = String::with_capacity(pattern.len());
     let mut rest = pattern;
@@ -174,9 +191,9 @@ fn key(pattern: &str, parcel: &OutgoingMessage) -> String {
         key.push_str(&rest[..at]);
         rest = &rest[at..];
         let places = [
-            ("{owner}", parcel.owner.as_str()),
-            ("{stream}", parcel.stream.as_str()),
-            ("{kind}", parcel.kind.as_str()),
+            ("{owner}", message.owner.as_str()),
+            ("{stream}", message.stream.as_str()),
+            ("{kind}", message.kind.as_str()),
         ];
         let place = places.into_iter().find(|(name, _)| rest.starts_with(name));
         let (name, value) = place.unwrap_or(("{", "{"));
@@ -185,4 +202,32 @@ fn key(pattern: &str, parcel: &OutgoingMessage) -> String {
     }
     key.push_str(rest);
     key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_not_ready_is_unavailable_and_one_that_refuses_is_not() {
+        let publisher = RedisPublisher::new("it", Options::default()).unwrap();
+        for (code, unavailable) in [
+            ("BUSY", true),
+            ("CLUSTERDOWN", true),
+            ("LOADING", true),
+            ("MASTERDOWN", true),
+            ("NOREPLICAS", true),
+            ("OOM", true),
+            ("READONLY", true),
+            ("TRYAGAIN", true),
+            ("WRONGTYPE", false),
+            ("NOPERM", false),
+        ] {
+            let error = redis::make_extension_error(code.to_owned(), Some("it says".to_owned()));
+            let failure = publisher.classify(&error);
+            assert_eq!(failure.code, format!("redis_{}", code.to_ascii_lowercase()));
+            assert_eq!(failure.is_unavailable(), unavailable, "{code}");
+        }
+        assert!(timed_out("late".to_owned()).is_unavailable());
+    }
 }

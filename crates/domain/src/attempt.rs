@@ -128,7 +128,8 @@ impl FromStr for Class {
     }
 }
 
-/// A try that did not give an answer.
+/// An attempt that did not give an answer: made by [`Failure::retryable`], [`Failure::permanent`] and the
+/// other constructors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// What kind of trouble it was; decides whether to try again.
@@ -137,6 +138,67 @@ pub struct Failure {
     pub code: String,
     /// A sentence for people.
     pub message: String,
-    /// How long the target asked us to wait.
+    /// How long the target asked to wait before the next attempt.
     pub retry_after: Option<Duration>,
+    /// See [`Failure::is_unavailable`].
+    #[serde(default)]
+    unavailable: bool,
+}
+
+impl Failure {
+    /// A failure of that class. A target that was not reached or asks for fewer requests is
+    /// [unavailable](Failure::is_unavailable); others are when it is [said](Failure::with_unavailable).
+    pub fn new(class: Class, code: impl Into<String>, message: impl Into<String>) -> Self {
+        let (code, message) = (code.into(), message.into());
+        let unavailable = matches!(class, Class::Network | Class::Throttled);
+        Self { class, code, message, retry_after: None, unavailable }
+    }
+
+    /// Tried again, as often as the retry policy allows.
+    pub fn retryable(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(Class::Server, code, message)
+    }
+
+    /// Not tried again: the request itself is wrong.
+    pub fn permanent(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(Class::Permanent, code, message)
+    }
+
+    /// The target has no such thing; tried again conservatively.
+    pub fn not_found(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(Class::NotFound, code, message)
+    }
+
+    /// The target asks for fewer requests.
+    pub fn throttled(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(Class::Throttled, code, message)
+    }
+
+    /// The target was not reached.
+    pub fn unavailable(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(Class::Network, code, message)
+    }
+
+    /// The target asked to wait that long before the next attempt.
+    #[must_use]
+    pub fn retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
+    }
+
+    /// Says whether the target is unavailable, where the class alone does not: a gateway without a server
+    /// behind it is; a connection that was cut after the request had left is not, since the request may
+    /// be why.
+    #[must_use]
+    pub fn with_unavailable(mut self, unavailable: bool) -> Self {
+        self.unavailable = unavailable;
+        self
+    }
+
+    /// Whether the target is unavailable: it was not reached, or said that it is not ready. That says
+    /// nothing about the message: the attempt does not count, and the message waits; see
+    /// [`GiveUpPolicy`](crate::retry::GiveUpPolicy).
+    pub fn is_unavailable(&self) -> bool {
+        self.unavailable
+    }
 }

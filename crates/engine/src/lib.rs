@@ -11,6 +11,7 @@ pub mod deliver;
 pub mod execute;
 pub mod export;
 pub mod finalise;
+mod http;
 pub mod ingest;
 mod member;
 pub mod messages;

@@ -177,12 +177,9 @@ mod tests {
             self.inside.fetch_sub(1, Ordering::SeqCst);
             match self.retry_after.filter(|_| is_first) {
                 None => Outcome::completed(Bytes::new()),
-                retry_after => Outcome::failed(Failure {
-                    class: Class::Throttled,
-                    code: "http_429".to_owned(),
-                    message: "Too many.".to_owned(),
-                    retry_after,
-                }),
+                Some(wait) => {
+                    Outcome::failed(Failure::throttled("http_429", "Too many.").retry_after(wait))
+                }
             }
         }
 

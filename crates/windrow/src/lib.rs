@@ -53,12 +53,7 @@
 //! // The first try of line 3 fails, as the world does. It is tried again, and every line ends once.
 //! let shout = async |attempt: Attempt| {
 //!     if attempt.line == 3 && attempt.number == 1 {
-//!         return Outcome::failed(Failure {
-//!             class: Class::Server,
-//!             code: "hoarse".to_owned(),
-//!             message: "Lost its voice for a moment.".to_owned(),
-//!             retry_after: None,
-//!         });
+//!         return Outcome::failed(Failure::retryable("hoarse", "Lost its voice for a moment."));
 //!     }
 //!     Outcome::completed(attempt.raw.to_ascii_uppercase())
 //! };

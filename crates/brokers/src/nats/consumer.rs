@@ -14,18 +14,20 @@ use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
 use async_nats::jetstream::{self, AckKind, Message};
 use async_nats::{Client, HeaderMap};
 use async_trait::async_trait;
-use futures_util::{FutureExt, StreamExt};
+use futures_util::StreamExt;
 use serde::Deserialize;
-use tracing::{debug, error, info, warn};
-use windrow_domain::attempt::{Class, Failure};
+use tracing::{debug, error, info};
+use windrow_domain::attempt::Failure;
+use windrow_domain::backoff::Backoff;
 use windrow_engine::clock::Clock;
 use windrow_engine::deliver::{BadOption, Inbox, IncomingMessage};
 use windrow_engine::signal::Stop;
 
-use super::{Door, Server, WAIT_MS_MAX};
-use crate::intake::{Backoff, Fate, Held, Intake};
-use crate::link::{Link, failure, within};
-use crate::{naming, wire};
+use super::{Connector, Server, WAIT_MS_MAX};
+use crate::connection::{SharedConnection, within};
+use crate::consumer::{Consumer, Source};
+use crate::feeder::InboxFeeder;
+use crate::{headers, subject};
 
 /// How long a pull waits at the server before it is renewed.
 const PULL: Duration = Duration::from_secs(30);
@@ -85,8 +87,8 @@ impl Default for ConsumerOptions {
 }
 
 impl ConsumerOptions {
-    fn judge(&self) -> Result<(), BadOption> {
-        naming::judge_prefix("subject_prefix", &self.subject_prefix)?;
+    fn check(&self) -> Result<(), BadOption> {
+        subject::check_prefix("subject_prefix", &self.subject_prefix)?;
         for (name, text) in [("stream", &self.stream), ("durable", &self.durable)] {
             if text.is_empty() || text.contains(['.', ' ', '*', '>']) {
                 return Err(BadOption::new(name, "must be one word"));
@@ -102,18 +104,12 @@ impl ConsumerOptions {
 }
 
 /// Consumes from JetStream.
-pub struct NatsConsumer {
-    options: ConsumerOptions,
-    door: Door,
-    /// One connection for all sessions: it comes back by itself.
-    link: Link<Client>,
-    intake: Intake,
-}
+pub struct NatsConsumer(Consumer<NatsSource>);
 
 impl fmt::Debug for NatsConsumer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("NatsConsumer");
-        shown.field("name", &self.intake.name).field("options", &self.options);
+        shown.field("name", &self.0.feeder.name).field("options", &self.0.source.options);
         shown.finish_non_exhaustive()
     }
 }
@@ -126,90 +122,44 @@ impl NatsConsumer {
         inbox: Arc<dyn Inbox>,
         clock: Clock,
     ) -> Result<Self, BadOption> {
-        options.judge()?;
-        let name = name.into();
-        let door = Door::new(&name, &options.server)?;
-        let backoff = Backoff { ms_min: options.backoff_ms_min, ms_max: options.backoff_ms_max };
+        options.check()?;
+        let (name, ms) = (name.into(), Duration::from_millis);
+        let backoff = Backoff::new(ms(options.backoff_ms_min), ms(options.backoff_ms_max));
         let hold = Duration::from_secs(options.hold_secs_max);
-        let intake = Intake { name, inbox, clock, backoff, hold };
-        Ok(Self { options, door, link: Link::new(), intake })
+        let connector = Connector::new(&name, &options.server)?;
+        let feeder = InboxFeeder { name: name.clone(), inbox, clock, backoff, hold };
+        let batch_max = options.batch_max;
+        let source = NatsSource { name, options, connector, connection: SharedConnection::new() };
+        Ok(Self(Consumer { source, feeder, batch_max }))
     }
 
-    /// Consumes until it is stopped; a broker that is away is waited for.
+    /// Consumes until it is stopped; a broker that is unavailable is waited for.
     pub async fn run(&self, stop: &Stop) {
-        let consumer = self.intake.name.as_str();
-        let mut failures = 0;
-        while !stop.is_given() {
-            let Err(failure) = self.session(stop, &mut failures).await else {
-                break;
-            };
-            failures += 1;
-            let (code, message) = (failure.code.as_str(), failure.message.as_str());
-            warn!(consumer, code, failures, "Consuming stopped and is tried again: {message}");
-            if !self.intake.rest(failures, stop).await {
-                break;
-            }
-        }
+        self.0.run(stop).await;
     }
+}
 
-    /// Pulls until there is trouble. `Ok` when it was stopped.
-    async fn session(&self, stop: &Stop, failures: &mut u32) -> Result<(), Failure> {
-        let (_, client) = self.link.get(|| self.door.connect()).await?;
-        let opening = self.open(&client);
-        let wait = self.options.server.connect_ms_max;
-        let messages = within(wait, "There was no stream", opening).await?;
-        let outcome = self.consume(messages, stop, failures).await;
-        // What is not acknowledged now comes again, and the inbox knows it.
-        let flush = async {
-            let flushed = client.flush().await;
-            flushed.map_err(|error| failure(Class::Network, "connection_lost", error.to_string()))
-        };
-        let _ = within(FLUSH_MS_MAX, "Acknowledgements were not sent", flush).await;
-        outcome
-    }
+/// A durable pull consumer of JetStream.
+struct NatsSource {
+    name: String,
+    options: ConsumerOptions,
+    connector: Connector,
+    /// One connection for all subscriptions: it comes back by itself.
+    connection: SharedConnection<Client>,
+}
 
-    async fn consume(
-        &self,
-        mut messages: pull::Stream,
-        stop: &Stop,
-        failures: &mut u32,
-    ) -> Result<(), Failure> {
-        info!(consumer = self.intake.name, stream = self.options.stream, "Consuming.");
-        let left = loop {
-            let first = tokio::select! {
-                () = stop.given() => return Ok(()),
-                first = messages.next() => first,
-            };
-            let mut batch = vec![self.received(first)?];
-            while batch.len() < self.options.batch_max as usize {
-                match messages.next().now_or_never() {
-                    // Trouble shows again at the next turn, when this batch has been taken.
-                    Some(Some(Ok(message))) => batch.push(message),
-                    _ => break,
-                }
-            }
-            if let Err(left) = self.take(batch, stop).await {
-                break left;
-            }
-            *failures = 0;
-        };
-        // Nobody pulls here any more: what is given back goes to another, in its order.
-        drop(messages);
-        for message in &left {
-            said(message.ack_with(AckKind::Nak(None)).await);
-        }
-        if stop.is_given() {
-            return Ok(());
-        }
-        let message = "The store was away for too long; the server has the messages back.";
-        Err(failure(Class::Server, "store_away", message))
-    }
+/// Messages that are pulled over a connection.
+struct Pull {
+    client: Client,
+    messages: pull::Stream,
+}
 
-    async fn open(&self, client: &Client) -> Result<pull::Stream, Failure> {
+impl NatsSource {
+    async fn subscribe(&self, client: &Client) -> Result<pull::Stream, Failure> {
         let options = &self.options;
         let trouble = |what: &str, error: String| {
             let message = format!("{what} of {}: {error}.", options.stream);
-            failure(Class::Server, "nats_consumer", message)
+            Failure::retryable("nats_consumer", message)
         };
         let context = jetstream::new(client.clone());
         let stream = context.get_stream(&options.stream).await;
@@ -235,51 +185,34 @@ impl NatsConsumer {
             .messages();
         messages.await.map_err(|error| trouble("No messages", error.to_string()))
     }
+}
 
-    fn received(
-        &self,
-        message: Option<Result<Message, pull::MessagesError>>,
-    ) -> Result<Message, Failure> {
+#[async_trait]
+impl Source for NatsSource {
+    type Delivery = Message;
+    type Subscription = Pull;
+
+    async fn open(&self) -> Result<Pull, Failure> {
+        let (_, client) = self.connection.get(|| self.connector.connect()).await?;
+        let wait = self.options.server.connect_ms_max;
+        let messages = within(wait, "There was no stream", self.subscribe(&client)).await?;
+        info!(consumer = self.name, stream = self.options.stream, "Consuming.");
+        Ok(Pull { client, messages })
+    }
+
+    async fn next(&self, from: &mut Pull) -> Result<Message, Failure> {
         let lost = |text: String| {
-            let message = format!("{} brings no more messages: {text}.", self.door.shown);
-            failure(Class::Network, "connection_lost", message)
+            let message = format!("{} brings no more messages: {text}.", self.connector.shown);
+            Failure::unavailable("connection_lost", message)
         };
-        match message {
+        match from.messages.next().await {
             Some(Ok(message)) => Ok(message),
             Some(Err(error)) => Err(lost(error.to_string())),
             None => Err(lost("they ended".to_owned())),
         }
     }
 
-    /// Gives a batch to the inbox and acknowledges it. The error is what the inbox did not take.
-    async fn take(&self, batch: Vec<Message>, stop: &Stop) -> Result<(), Vec<Message>> {
-        let mut arrived = Vec::with_capacity(batch.len());
-        let mut messages = Vec::with_capacity(batch.len());
-        for message in batch {
-            match self.read(&message) {
-                Ok(read) => {
-                    arrived.push(read);
-                    messages.push(message);
-                }
-                Err(because) => self.end(&message, &because).await,
-            }
-        }
-        if arrived.is_empty() {
-            return Ok(());
-        }
-        let Some(fates) = self.intake.take(arrived, stop, &Batch(&messages)).await else {
-            return Err(messages);
-        };
-        for (message, fate) in messages.iter().zip(fates) {
-            match fate {
-                Fate::Taken => said(message.ack().await),
-                Fate::Never(because) => self.end(message, &because).await,
-            }
-        }
-        Ok(())
-    }
-
-    fn read(&self, message: &Message) -> Result<IncomingMessage, String> {
+    fn read(&self, message: &mut Message) -> Result<IncomingMessage, String> {
         let bytes = message.payload.len();
         if bytes as u64 > self.options.payload_bytes_max {
             return Err(format!("it has {bytes} bytes"));
@@ -293,33 +226,44 @@ impl NatsConsumer {
             }
         };
         let mut headers = message.headers.as_ref().map(plain).unwrap_or_default();
-        let (stream, kind) = naming::read(&self.options.subject_prefix, &message.subject);
-        let stream = wire::take(&mut headers, wire::STREAM).unwrap_or(stream);
-        let kind = wire::take(&mut headers, wire::KIND).unwrap_or(kind);
-        headers.retain(|name, _| !wire::is_reserved(name));
+        let (stream, kind) = subject::read(&self.options.subject_prefix, &message.subject);
+        let stream = headers::take(&mut headers, headers::STREAM).unwrap_or(stream);
+        let kind = headers::take(&mut headers, headers::KIND).unwrap_or(kind);
+        headers.retain(|name, _| !headers::is_reserved(name));
         Ok(IncomingMessage { id, stream, kind, payload: message.payload.clone(), headers })
     }
 
+    async fn ack(&self, message: &Message) {
+        said(message.ack().await);
+    }
+
     /// Tells the server never to bring it again. It stays in the stream, where it can be looked at.
-    async fn end(&self, message: &Message, because: &str) {
+    async fn reject(&self, message: &Message, because: &str) {
         let sequence = message.info().map(|info| info.stream_sequence).unwrap_or_default();
-        let consumer = self.intake.name.as_str();
-        let subject = message.subject.as_str();
+        let (consumer, subject) = (self.name.as_str(), message.subject.as_str());
         error!(consumer, subject, sequence, "A message can never be taken in: {because}");
         said(message.ack_with(AckKind::Term).await);
     }
-}
 
-/// Messages that are not acknowledged yet.
-struct Batch<'a>(&'a [Message]);
-
-#[async_trait]
-impl Held for Batch<'_> {
-    /// The server does not bring them to another instance while the store is away.
-    async fn keep(&self) {
-        for message in self.0 {
+    /// The server does not bring them to another instance while the store is unavailable.
+    async fn keep(&self, messages: &[Message]) {
+        for message in messages {
             said(message.ack_with(AckKind::Progress).await);
         }
+    }
+
+    async fn close(&self, Pull { client, messages }: Pull, left: Vec<Message>) {
+        // This process pulls no more: what is given back goes to another, in its order.
+        drop(messages);
+        for message in &left {
+            said(message.ack_with(AckKind::Nak(None)).await);
+        }
+        // What is not acknowledged now comes again, and the inbox knows it.
+        let flush = async {
+            let flushed = client.flush().await;
+            flushed.map_err(|error| Failure::unavailable("connection_lost", error.to_string()))
+        };
+        let _ = within(FLUSH_MS_MAX, "Acknowledgements were not sent", flush).await;
     }
 }
 

@@ -17,7 +17,7 @@ use windrow_engine::deliver::{BadOption, Secret, shown};
 pub use consumer::{ConsumerOptions, NatsConsumer};
 pub use publisher::{NatsPublisher, PublisherOptions};
 
-use crate::link::{failure, within};
+use crate::connection::within;
 
 /// Longest wait that an option can ask for.
 const WAIT_MS_MAX: u64 = 10 * 60 * 1000;
@@ -53,7 +53,7 @@ impl Default for Server {
 }
 
 /// What is needed to connect, read once.
-struct Door {
+struct Connector {
     name: String,
     addresses: Vec<ServerAddr>,
     credentials: Option<String>,
@@ -63,7 +63,7 @@ struct Door {
     shown: String,
 }
 
-impl Door {
+impl Connector {
     fn new(name: &str, server: &Server) -> Result<Self, BadOption> {
         BadOption::unless_within("connect_ms_max", server.connect_ms_max, WAIT_MS_MAX)?;
         let url = server.url.read("url")?;
@@ -75,7 +75,7 @@ impl Door {
             Some(secret) => Some(secret.read("credentials")?),
             None => None,
         };
-        let door = Self {
+        let connector = Self {
             name: name.to_owned(),
             addresses: parts().map(parse).collect::<Result<_, _>>()?,
             credentials,
@@ -83,8 +83,8 @@ impl Door {
             connect_ms_max: server.connect_ms_max,
             shown: parts().map(shown).collect::<Vec<_>>().join(","),
         };
-        door.options()?;
-        Ok(door)
+        connector.options()?;
+        Ok(connector)
     }
 
     fn options(&self) -> Result<ConnectOptions, BadOption> {
@@ -110,19 +110,22 @@ impl Door {
 
     /// A connection, which comes back by itself when it is lost.
     async fn connect(&self) -> Result<Client, Failure> {
-        let bad = |error: BadOption| failure(Class::Permanent, "nats_options", error.to_string());
+        let bad = |error: BadOption| Failure::permanent("nats_options", error.to_string());
         let options = self.options().map_err(bad)?;
         let what = format!("There was no connection to {}", self.shown);
         within(self.connect_ms_max, &what, async {
             options.connect(self.addresses.clone()).await.map_err(|error| {
-                let (class, code) = match error.kind() {
+                let message = format!("{what}: {}.", error.kind());
+                match error.kind() {
                     ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
-                        (Class::Server, "nats_auth")
+                        Failure::retryable("nats_auth", message)
                     }
-                    ConnectErrorKind::TimedOut => (Class::Timeout, "connect_timeout"),
-                    _ => (Class::Network, "connect_failed"),
-                };
-                failure(class, code, format!("{what}: {}.", error.kind()))
+                    ConnectErrorKind::TimedOut => {
+                        Failure::new(Class::Timeout, "connect_timeout", message)
+                            .with_unavailable(true)
+                    }
+                    _ => Failure::unavailable("connect_failed", message),
+                }
             })
         })
         .await
@@ -134,9 +137,12 @@ fn header_text(text: &str) -> String {
     if !text.chars().any(char::is_control) {
         return text.to_owned();
     }
-    let escape = |c: char| match c.is_control() || c == '%' {
-        true => c.to_string().bytes().map(|byte| format!("%{byte:02X}")).collect(),
-        false => c.to_string(),
+    let escape = |c: char| {
+        if c.is_control() || c == '%' {
+            c.to_string().bytes().map(|byte| format!("%{byte:02X}")).collect()
+        } else {
+            c.to_string()
+        }
     };
     text.chars().map(escape).collect()
 }
@@ -148,13 +154,13 @@ mod tests {
     #[test]
     fn addresses_are_read_and_shown_without_accounts() {
         let server = Server { url: "nats://me:hush@one:4222, two".into(), ..Server::default() };
-        let door = Door::new("it", &server).unwrap();
-        assert_eq!(door.shown, "nats://one:4222,two");
+        let connector = Connector::new("it", &server).unwrap();
+        assert_eq!(connector.shown, "nats://one:4222,two");
         assert!(!format!("{server:?}").contains("hush"));
         let bad = Server { url: "http://[".into(), ..Server::default() };
-        assert_eq!(Door::new("it", &bad).err().unwrap().name, "url");
+        assert_eq!(Connector::new("it", &bad).err().unwrap().name, "url");
         let bad = Server { credentials: Some("x".into()), ..Server::default() };
-        assert_eq!(Door::new("it", &bad).err().unwrap().name, "credentials");
+        assert_eq!(Connector::new("it", &bad).err().unwrap().name, "credentials");
     }
 
     #[test]

@@ -11,26 +11,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::{FutureExt, StreamExt};
+use futures_util::StreamExt;
 use lapin::message::Delivery;
 use lapin::options::{
     BasicAckOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions, QueueBindOptions,
     QueueDeclareOptions,
 };
 use lapin::types::{AMQPValue, FieldTable, ShortString};
-use lapin::{Channel, Connection, Consumer};
+use lapin::{Channel, Connection, Consumer as Deliveries};
 use serde::Deserialize;
-use tracing::{debug, error, info, warn};
-use windrow_domain::attempt::{Class, Failure};
+use tracing::{debug, error, info};
+use windrow_domain::attempt::Failure;
+use windrow_domain::backoff::Backoff;
 use windrow_engine::clock::Clock;
 use windrow_engine::deliver::{BadOption, Inbox, IncomingMessage};
 use windrow_engine::signal::Stop;
 
 use super::publisher::short;
-use super::{Door, Server, WAIT_MS_MAX};
-use crate::intake::{Backoff, Fate, Held, Intake};
-use crate::link::{failure, within};
-use crate::{naming, wire};
+use super::{Connector, Server, WAIT_MS_MAX};
+use crate::connection::within;
+use crate::consumer::{Consumer, Source};
+use crate::feeder::InboxFeeder;
+use crate::{headers, subject};
 
 /// Longest wait for a connection to end well.
 const CLOSE_MS_MAX: u64 = 2_000;
@@ -86,7 +88,7 @@ impl Default for ConsumerOptions {
             declare: false,
             bindings: Vec::new(),
             dead_letter_exchange: None,
-            id_header: wire::ID.to_owned(),
+            id_header: headers::ID.to_owned(),
             routing_prefix: "windrow".to_owned(),
             in_flight_max: 256,
             batch_max: 128,
@@ -99,8 +101,8 @@ impl Default for ConsumerOptions {
 }
 
 impl ConsumerOptions {
-    fn judge(&self) -> Result<(), BadOption> {
-        naming::judge_prefix("routing_prefix", &self.routing_prefix)?;
+    fn check(&self) -> Result<(), BadOption> {
+        subject::check_prefix("routing_prefix", &self.routing_prefix)?;
         short("queue", &self.queue)?;
         if self.queue.is_empty() {
             return Err(BadOption::new("queue", "is empty"));
@@ -118,16 +120,12 @@ impl ConsumerOptions {
 }
 
 /// Consumes from RabbitMQ.
-pub struct RabbitConsumer {
-    options: ConsumerOptions,
-    door: Door,
-    intake: Intake,
-}
+pub struct RabbitConsumer(Consumer<RabbitSource>);
 
 impl fmt::Debug for RabbitConsumer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("RabbitConsumer");
-        shown.field("name", &self.intake.name).field("options", &self.options);
+        shown.field("name", &self.0.feeder.name).field("options", &self.0.source.options);
         shown.finish_non_exhaustive()
     }
 }
@@ -140,63 +138,50 @@ impl RabbitConsumer {
         inbox: Arc<dyn Inbox>,
         clock: Clock,
     ) -> Result<Self, BadOption> {
-        options.judge()?;
-        let name = name.into();
-        let door = Door::new(&name, &options.server)?;
-        let backoff = Backoff { ms_min: options.backoff_ms_min, ms_max: options.backoff_ms_max };
+        options.check()?;
+        let (name, ms) = (name.into(), Duration::from_millis);
+        let backoff = Backoff::new(ms(options.backoff_ms_min), ms(options.backoff_ms_max));
         let hold = Duration::from_secs(options.hold_secs_max);
-        Ok(Self { options, door, intake: Intake { name, inbox, clock, backoff, hold } })
+        let connector = Connector::new(&name, &options.server)?;
+        let feeder = InboxFeeder { name: name.clone(), inbox, clock, backoff, hold };
+        let batch_max = options.batch_max;
+        let source = RabbitSource { name, options, connector };
+        Ok(Self(Consumer { source, feeder, batch_max }))
     }
 
-    /// Consumes until it is stopped; a broker that is away is waited for.
+    /// Consumes until it is stopped; a broker that is unavailable is waited for.
     pub async fn run(&self, stop: &Stop) {
-        let consumer = self.intake.name.as_str();
-        let mut failures = 0;
-        while !stop.is_given() {
-            let Err(failure) = self.session(stop, &mut failures).await else {
-                break;
-            };
-            failures += 1;
-            let (code, message) = (failure.code.as_str(), failure.message.as_str());
-            warn!(consumer, code, failures, "Consuming stopped and is tried again: {message}");
-            if !self.intake.rest(failures, stop).await {
-                break;
-            }
-        }
+        self.0.run(stop).await;
     }
+}
 
-    /// One connection, to its end. `Ok` when it was stopped.
-    async fn session(&self, stop: &Stop, failures: &mut u32) -> Result<(), Failure> {
-        let connection = self.door.connect().await?;
-        let what = format!("There was no channel to {}", self.door.shown);
-        let opened =
-            within(self.options.server.connect_ms_max, &what, self.open(&connection)).await;
-        let outcome = match opened {
-            Ok(deliveries) => self.consume(deliveries, stop, failures).await,
-            Err(failure) => Err(failure),
-        };
-        // Ends the channel too: what is not acknowledged goes back to its place in the queue.
-        let close = async {
-            let closed = connection.close(200, "stopped".into()).await;
-            closed.map_err(|error| self.door.judge(&error))
-        };
-        let _ = within(CLOSE_MS_MAX, "The connection did not close", close).await;
-        outcome
-    }
+/// A queue of RabbitMQ.
+struct RabbitSource {
+    name: String,
+    options: ConsumerOptions,
+    connector: Connector,
+}
 
-    async fn open(&self, connection: &Connection) -> Result<Consumer, Failure> {
-        let judge = |error: lapin::Error| self.door.judge(&error);
-        let channel = connection.create_channel().await.map_err(judge)?;
+/// Deliveries of a queue, and the connection that they come over.
+struct OpenQueue {
+    connection: Connection,
+    deliveries: Deliveries,
+}
+
+impl RabbitSource {
+    async fn subscribe(&self, connection: &Connection) -> Result<Deliveries, Failure> {
+        let classify = |error: lapin::Error| self.connector.classify(&error);
+        let channel = connection.create_channel().await.map_err(classify)?;
         let qos = channel.basic_qos(self.options.in_flight_max, BasicQosOptions::default());
-        qos.await.map_err(judge)?;
+        qos.await.map_err(classify)?;
         if self.options.declare {
-            self.declare(&channel).await.map_err(judge)?;
+            self.declare(&channel).await.map_err(classify)?;
         }
         let queue: ShortString = self.options.queue.as_str().into();
         let options = BasicConsumeOptions::default();
         let consuming = channel.basic_consume(queue, "".into(), options, FieldTable::default());
-        let deliveries = consuming.await.map_err(judge)?;
-        info!(consumer = self.intake.name, queue = self.options.queue, "Consuming.");
+        let deliveries = consuming.await.map_err(classify)?;
+        info!(consumer = self.name, queue = self.options.queue, "Consuming.");
         Ok(deliveries)
     }
 
@@ -218,71 +203,43 @@ impl RabbitConsumer {
         Ok(())
     }
 
-    async fn consume(
-        &self,
-        mut deliveries: Consumer,
-        stop: &Stop,
-        failures: &mut u32,
-    ) -> Result<(), Failure> {
-        loop {
-            let first = tokio::select! {
-                () = stop.given() => return Ok(()),
-                first = deliveries.next() => first,
-            };
-            let mut batch = vec![self.received(first)?];
-            while batch.len() < self.options.batch_max as usize {
-                match deliveries.next().now_or_never() {
-                    // Trouble shows again at the next turn, when this batch has been taken.
-                    Some(Some(Ok(delivery))) => batch.push(delivery),
-                    _ => break,
-                }
-            }
-            self.take(batch, stop).await?;
-            *failures = 0;
-        }
-    }
-
-    fn received(&self, delivery: Option<lapin::Result<Delivery>>) -> Result<Delivery, Failure> {
-        match delivery {
-            Some(Ok(delivery)) => Ok(delivery),
-            Some(Err(error)) => Err(self.door.judge(&error)),
-            None => {
-                let message = format!("{} brings no more messages.", self.door.shown);
-                Err(failure(Class::Network, "connection_lost", message))
-            }
-        }
-    }
-
-    /// Gives a batch to the inbox and acknowledges it.
-    async fn take(&self, batch: Vec<Delivery>, stop: &Stop) -> Result<(), Failure> {
-        let mut arrived = Vec::with_capacity(batch.len());
-        let mut deliveries = Vec::with_capacity(batch.len());
-        for mut delivery in batch {
-            match self.read(&mut delivery) {
-                Ok(read) => {
-                    arrived.push(read);
-                    deliveries.push(delivery);
-                }
-                Err(because) => self.reject(&delivery, &because).await,
-            }
-        }
-        if arrived.is_empty() {
-            return Ok(());
-        }
-        let Some(fates) = self.intake.take(arrived, stop, &Unacknowledged).await else {
-            if stop.is_given() {
-                return Ok(());
-            }
-            let message = "The store was away for too long; the broker has the messages back.";
-            return Err(failure(Class::Server, "store_away", message));
+    /// Ends the channel too: what is not acknowledged goes back to its place in the queue.
+    async fn disconnect(&self, connection: Connection) {
+        let close = async {
+            let closed = connection.close(200, "stopped".into()).await;
+            closed.map_err(|error| self.connector.classify(&error))
         };
-        for (delivery, fate) in deliveries.iter().zip(fates) {
-            match fate {
-                Fate::Taken => said(delivery.acker.ack(BasicAckOptions::default()).await),
-                Fate::Never(because) => self.reject(delivery, &because).await,
+        let _ = within(CLOSE_MS_MAX, "The connection did not close", close).await;
+    }
+}
+
+#[async_trait]
+impl Source for RabbitSource {
+    type Delivery = Delivery;
+    type Subscription = OpenQueue;
+
+    async fn open(&self) -> Result<OpenQueue, Failure> {
+        let connection = self.connector.connect().await?;
+        let what = format!("There was no channel to {}", self.connector.shown);
+        let wait = self.options.server.connect_ms_max;
+        match within(wait, &what, self.subscribe(&connection)).await {
+            Ok(deliveries) => Ok(OpenQueue { connection, deliveries }),
+            Err(failure) => {
+                self.disconnect(connection).await;
+                Err(failure)
             }
         }
-        Ok(())
+    }
+
+    async fn next(&self, from: &mut OpenQueue) -> Result<Delivery, Failure> {
+        match from.deliveries.next().await {
+            Some(Ok(delivery)) => Ok(delivery),
+            Some(Err(error)) => Err(self.connector.classify(&error)),
+            None => {
+                let message = format!("{} brings no more messages.", self.connector.shown);
+                Err(Failure::unavailable("connection_lost", message))
+            }
+        }
     }
 
     fn read(&self, delivery: &mut Delivery) -> Result<IncomingMessage, String> {
@@ -293,14 +250,14 @@ impl RabbitConsumer {
         let properties = &delivery.properties;
         let mut headers = properties.headers().as_ref().map(plain).unwrap_or_default();
         let given = properties.message_id().as_ref().map(|id| id.as_str().to_owned());
-        let header = wire::take(&mut headers, &self.options.id_header);
+        let header = headers::take(&mut headers, &self.options.id_header);
         let id = given.filter(|id| !id.is_empty()).or(header);
         let id = id.ok_or_else(|| format!("no message-id and no {}", self.options.id_header))?;
         let (stream, kind) =
-            naming::read(&self.options.routing_prefix, delivery.routing_key.as_str());
-        let stream = wire::take(&mut headers, wire::STREAM).unwrap_or(stream);
-        let kind = wire::take(&mut headers, wire::KIND).unwrap_or(kind);
-        headers.retain(|name, _| !wire::is_reserved(name));
+            subject::read(&self.options.routing_prefix, delivery.routing_key.as_str());
+        let stream = headers::take(&mut headers, headers::STREAM).unwrap_or(stream);
+        let kind = headers::take(&mut headers, headers::KIND).unwrap_or(kind);
+        headers.retain(|name, _| !headers::is_reserved(name));
         if let Some(content_type) = properties.content_type() {
             headers.insert("content-type".to_owned(), content_type.to_string());
         }
@@ -308,23 +265,26 @@ impl RabbitConsumer {
         Ok(IncomingMessage { id, stream, kind, payload, headers })
     }
 
+    async fn ack(&self, delivery: &Delivery) {
+        said(delivery.acker.ack(BasicAckOptions::default()).await);
+    }
+
     /// Gives it to the queue's dead-letter exchange, if it has one.
     async fn reject(&self, delivery: &Delivery, because: &str) {
-        let consumer = self.intake.name.as_str();
+        let consumer = self.name.as_str();
         let key = delivery.routing_key.as_str();
         let queue = self.options.queue.as_str();
         error!(consumer, queue, key, "A message can never be taken in: {because}");
         said(delivery.acker.reject(BasicRejectOptions { requeue: false }).await);
     }
-}
 
-/// Deliveries that are not acknowledged yet.
-struct Unacknowledged;
-
-#[async_trait]
-impl Held for Unacknowledged {
     /// The broker waits by itself, as long as the channel is open.
-    async fn keep(&self) {}
+    async fn keep(&self, _: &[Delivery]) {}
+
+    async fn close(&self, OpenQueue { connection, deliveries }: OpenQueue, _: Vec<Delivery>) {
+        drop(deliveries);
+        self.disconnect(connection).await;
+    }
 }
 
 /// A word to the broker that was lost is said again when the message comes again.

@@ -6,13 +6,13 @@ mod publisher;
 use lapin::uri::AMQPUri;
 use lapin::{Connection, ConnectionProperties, Error, ErrorKind};
 use serde::Deserialize;
-use windrow_domain::attempt::{Class, Failure};
+use windrow_domain::attempt::Failure;
 use windrow_engine::deliver::{BadOption, Secret, shown};
 
 pub use consumer::{Binding, ConsumerOptions, RabbitConsumer};
 pub use publisher::{PublisherOptions, RabbitPublisher};
 
-use crate::link::{failure, within};
+use crate::connection::within;
 
 /// Longest wait that an option can ask for.
 const WAIT_MS_MAX: u64 = 10 * 60 * 1000;
@@ -40,7 +40,7 @@ impl Default for Server {
 }
 
 /// What is needed to connect, read once.
-struct Door {
+struct Connector {
     name: String,
     uri: AMQPUri,
     connect_ms_max: u64,
@@ -48,7 +48,7 @@ struct Door {
     shown: String,
 }
 
-impl Door {
+impl Connector {
     fn new(name: &str, server: &Server) -> Result<Self, BadOption> {
         BadOption::unless_within("connect_ms_max", server.connect_ms_max, WAIT_MS_MAX)?;
         let url = server.url.read("url")?;
@@ -65,17 +65,17 @@ impl Door {
         let what = format!("There was no connection to {}", self.shown);
         within(self.connect_ms_max, &what, async {
             let connected = Connection::connect_uri(self.uri.clone(), properties).await;
-            connected.map_err(|error| self.judge(&error))
+            connected.map_err(|error| self.classify(&error))
         })
         .await
     }
 
-    fn judge(&self, error: &Error) -> Failure {
-        let (class, code) = match error.kind() {
-            ErrorKind::ProtocolError(_) => (Class::Server, "rabbitmq_refused"),
-            ErrorKind::AuthProviderError(_) => (Class::Server, "rabbitmq_auth"),
-            _ => (Class::Network, "connection_lost"),
-        };
-        failure(class, code, format!("Trouble with {}: {error}.", self.shown))
+    fn classify(&self, error: &Error) -> Failure {
+        let message = format!("Trouble with {}: {error}.", self.shown);
+        match error.kind() {
+            ErrorKind::ProtocolError(_) => Failure::retryable("rabbitmq_refused", message),
+            ErrorKind::AuthProviderError(_) => Failure::retryable("rabbitmq_auth", message),
+            _ => Failure::unavailable("connection_lost", message),
+        }
     }
 }

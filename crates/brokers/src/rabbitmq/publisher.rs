@@ -8,12 +8,12 @@ use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareO
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{BasicProperties, Channel, Confirmation, Connection, ExchangeKind};
 use serde::Deserialize;
-use windrow_domain::attempt::{Class, Failure};
+use windrow_domain::attempt::Failure;
 use windrow_engine::deliver::{BadOption, OutgoingMessage, Publisher};
 
-use super::{Door, Server, WAIT_MS_MAX};
-use crate::link::{Link, failure, too_large, within};
-use crate::{naming, wire};
+use super::{Connector, Server, WAIT_MS_MAX};
+use crate::connection::{SharedConnection, too_large, within};
+use crate::{headers, subject};
 
 /// Kept on disk.
 const PERSISTENT: u8 = 2;
@@ -51,7 +51,7 @@ impl Default for PublisherOptions {
 
 /// A connection and its channel, which end together.
 #[derive(Clone)]
-struct Line {
+struct OpenChannel {
     _connection: Arc<Connection>,
     channel: Channel,
 }
@@ -60,8 +60,8 @@ struct Line {
 pub struct RabbitPublisher {
     name: String,
     options: PublisherOptions,
-    door: Door,
-    link: Link<Line>,
+    connector: Connector,
+    connection: SharedConnection<OpenChannel>,
 }
 
 impl fmt::Debug for RabbitPublisher {
@@ -75,23 +75,23 @@ impl RabbitPublisher {
     /// Reads the options. The connection is made with the first message.
     pub fn new(name: impl Into<String>, options: PublisherOptions) -> Result<Self, BadOption> {
         let name = name.into();
-        naming::judge_prefix("routing_prefix", &options.routing_prefix)?;
+        subject::check_prefix("routing_prefix", &options.routing_prefix)?;
         BadOption::unless_within("confirm_ms_max", options.confirm_ms_max, WAIT_MS_MAX)?;
         short("exchange", &options.exchange)?;
         if options.declare && options.exchange.is_empty() {
             return Err(BadOption::new("exchange", "is empty, and that one cannot be made"));
         }
-        let door = Door::new(&name, &options.server)?;
-        Ok(Self { name, options, door, link: Link::new() })
+        let connector = Connector::new(&name, &options.server)?;
+        Ok(Self { name, options, connector, connection: SharedConnection::new() })
     }
 
-    async fn open(&self) -> Result<Line, Failure> {
-        let connection = self.door.connect().await?;
-        let judge = |error: lapin::Error| self.door.judge(&error);
-        let what = format!("There was no channel to {}", self.door.shown);
+    async fn open(&self) -> Result<OpenChannel, Failure> {
+        let connection = self.connector.connect().await?;
+        let classify = |error: lapin::Error| self.connector.classify(&error);
+        let what = format!("There was no channel to {}", self.connector.shown);
         let channel = within(self.options.server.connect_ms_max, &what, async {
-            let channel = connection.create_channel().await.map_err(judge)?;
-            channel.confirm_select(ConfirmSelectOptions::default()).await.map_err(judge)?;
+            let channel = connection.create_channel().await.map_err(classify)?;
+            channel.confirm_select(ConfirmSelectOptions::default()).await.map_err(classify)?;
             if self.options.declare {
                 let options =
                     ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
@@ -99,12 +99,12 @@ impl RabbitPublisher {
                 let declared = channel
                     .exchange_declare(exchange, ExchangeKind::Topic, options, FieldTable::default())
                     .await;
-                declared.map_err(judge)?;
+                declared.map_err(classify)?;
             }
             Ok(channel)
         })
         .await?;
-        Ok(Line { _connection: Arc::new(connection), channel })
+        Ok(OpenChannel { _connection: Arc::new(connection), channel })
     }
 
     async fn send(
@@ -113,27 +113,27 @@ impl RabbitPublisher {
         key: ShortString,
         p: &OutgoingMessage,
     ) -> Result<(), Failure> {
-        let judge = |error: lapin::Error| self.door.judge(&error);
+        let classify = |error: lapin::Error| self.connector.classify(&error);
         let exchange = self.options.exchange.as_str().into();
         // Without `mandatory` a message that no queue wants would be confirmed and gone.
         let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
         let sent = channel.basic_publish(exchange, key, options, &p.payload, properties(p)).await;
-        match sent.map_err(judge)?.await.map_err(judge)? {
+        match sent.map_err(classify)?.await.map_err(classify)? {
             Confirmation::Ack(None) => Ok(()),
             Confirmation::Ack(Some(returned)) | Confirmation::Nack(Some(returned)) => {
                 let message = format!(
                     "No queue takes the message from the exchange {:?}: {}.",
                     self.options.exchange, returned.reply_text
                 );
-                Err(failure(Class::NotFound, "rabbitmq_unroutable", message))
+                Err(Failure::not_found("rabbitmq_unroutable", message))
             }
             Confirmation::Nack(None) => {
-                let message = format!("{} could not store the message.", self.door.shown);
-                Err(failure(Class::Server, "rabbitmq_nack", message))
+                let message = format!("{} could not store the message.", self.connector.shown);
+                Err(Failure::retryable("rabbitmq_nack", message).with_unavailable(true))
             }
             Confirmation::NotRequested => {
                 let message = "The channel does not confirm messages.";
-                Err(failure(Class::Server, "rabbitmq_unconfirmed", message))
+                Err(Failure::retryable("rabbitmq_unconfirmed", message))
             }
         }
     }
@@ -145,32 +145,32 @@ impl Publisher for RabbitPublisher {
         &self.name
     }
 
-    async fn publish(&self, parcel: &OutgoingMessage) -> Result<(), Failure> {
-        if let Some(failure) = too_large(parcel.payload.len(), self.options.payload_bytes_max) {
+    async fn publish(&self, message: &OutgoingMessage) -> Result<(), Failure> {
+        if let Some(failure) = too_large(message.payload.len(), self.options.payload_bytes_max) {
             return Err(failure);
         }
-        let key = naming::name(&self.options.routing_prefix, &parcel.stream, &parcel.kind);
+        let key = subject::write(&self.options.routing_prefix, &message.stream, &message.kind);
         let key = ShortString::try_new(key).map_err(|_| {
             let message = "The routing key would have more than 255 bytes.";
-            failure(Class::Permanent, "rabbitmq_key_too_long", message)
+            Failure::permanent("rabbitmq_key_too_long", message)
         })?;
-        let (number, line) = self.link.get(|| self.open()).await?;
-        let what = format!("{} did not confirm the message", self.door.shown);
-        let send = self.send(&line.channel, key, parcel);
+        let (number, open) = self.connection.get(|| self.open()).await?;
+        let what = format!("{} did not confirm the message", self.connector.shown);
+        let send = self.send(&open.channel, key, message);
         let sent = within(self.options.confirm_ms_max, &what, send).await;
         // After a refusal the channel is closed; after silence nobody knows.
-        if sent.is_err() && !line.channel.status().connected()
+        if sent.is_err() && !open.channel.status().connected()
             || matches!(&sent, Err(failure) if !failure.class.is_answered())
         {
-            self.link.fail(number).await;
+            self.connection.fail(number).await;
         }
         sent
     }
 }
 
-fn properties(parcel: &OutgoingMessage) -> BasicProperties {
+fn properties(message: &OutgoingMessage) -> BasicProperties {
     let mut headers = FieldTable::default();
-    for (name, value) in wire::headers(parcel) {
+    for (name, value) in headers::of(message) {
         // A name that no header can have is left out; the message is worth more.
         if let Ok(name) = ShortString::try_new(name) {
             headers.insert(name, AMQPValue::LongString(value.into()));
@@ -178,18 +178,18 @@ fn properties(parcel: &OutgoingMessage) -> BasicProperties {
     }
     let mut properties =
         BasicProperties::default().with_delivery_mode(PERSISTENT).with_headers(headers);
-    if let Ok(seconds) = u64::try_from(parcel.sent_at.as_second()) {
+    if let Ok(seconds) = u64::try_from(message.sent_at.as_second()) {
         properties = properties.with_timestamp(seconds);
     }
     // The id is among the headers too, should it be too long for its own place.
-    if let Ok(id) = ShortString::try_new(parcel.id.as_str()) {
+    if let Ok(id) = ShortString::try_new(message.id.as_str()) {
         properties = properties.with_message_id(id);
     }
-    if let Ok(kind) = ShortString::try_new(parcel.kind.as_str()) {
+    if let Ok(kind) = ShortString::try_new(message.kind.as_str()) {
         properties = properties.with_type(kind);
     }
     let content_type =
-        parcel.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+        message.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     match content_type.map(|(_, value)| ShortString::try_new(value.as_str())) {
         Some(Ok(content_type)) => properties.with_content_type(content_type),
         _ => properties,

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use windrow_domain::attempt::{Class, Status};
+use windrow_domain::attempt::{Class, Failure, Status};
 
 #[test]
 fn a_status_reads_back_from_its_number() {
@@ -26,4 +26,15 @@ fn a_class_reads_back_from_its_word() {
         Class::ALL.len()
     );
     assert!("oops".parse::<Class>().is_err());
+}
+
+#[test]
+fn a_failure_is_unavailable_by_its_class_unless_it_is_said() {
+    for class in Class::ALL {
+        let failure = Failure::new(class, "code", "message");
+        let unavailable = matches!(class, Class::Network | Class::Throttled);
+        assert_eq!(failure.is_unavailable(), unavailable, "{class}");
+        assert!(failure.clone().with_unavailable(true).is_unavailable());
+        assert!(!failure.with_unavailable(false).is_unavailable());
+    }
 }

@@ -8,7 +8,9 @@ use windrow_domain::attempt::{Class, Failure, Status};
 use windrow_domain::retry::{Decision, GiveUpPolicy, Policy};
 
 fn failure(class: Class, retry_after: Option<Duration>) -> Failure {
-    Failure { class, code: "http_503".to_owned(), message: "Busy.".to_owned(), retry_after }
+    let mut failure = Failure::new(class, "http_503", "Busy.");
+    failure.retry_after = retry_after;
+    failure
 }
 
 fn class() -> impl Strategy<Value = Class> {

@@ -7,7 +7,6 @@
 //! Absent on purpose: retries and order per stream, which are the message runner's; clients of
 //! brokers, which live in a crate of their own so that this one stays light.
 
-mod away;
 mod inbox;
 mod route;
 mod secret;
@@ -22,7 +21,6 @@ use jiff::Timestamp;
 use windrow_domain::Owner;
 use windrow_domain::attempt::Failure;
 
-pub use away::{CONNECTION_CUT, is_unavailable};
 pub use inbox::{Inbox, IncomingMessage};
 pub use route::{NameTwice, Pattern, Patterns, Route, Routes};
 pub use secret::{BadOption, Secret, shown};
@@ -55,6 +53,6 @@ pub trait Publisher: Send + Sync + 'static {
     fn name(&self) -> &str;
 
     /// Sends; `Ok` when the other side has it durably. At least once: the receiver knows repeats by
-    /// the id. Whether a failure counts as a try is said by [`is_unavailable`].
-    async fn publish(&self, parcel: &OutgoingMessage) -> Result<(), Failure>;
+    /// the id. Whether a failure counts as a try is said by [`Failure::is_unavailable`].
+    async fn publish(&self, message: &OutgoingMessage) -> Result<(), Failure>;
 }

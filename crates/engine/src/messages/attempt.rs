@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use jiff::Timestamp;
 use windrow_domain::attempt::Failure;
 
-use crate::deliver::{OutgoingMessage, is_unavailable};
+use crate::deliver::OutgoingMessage;
 
 use super::away::Tally;
 use super::context::Context;
@@ -187,7 +187,7 @@ impl Left {
             Published::Failed(before, failure) => (before, failure),
         };
         let error = format!("{name}: {}", failure.message);
-        let tries = before.saturating_add(u32::from(!is_unavailable(&failure)));
+        let tries = before.saturating_add(u32::from(!failure.is_unavailable()));
         let mut tally = Tally { tries, ..Tally::default() };
         match judge.rule(task, &target(name), tries, &failure) {
             Ruling::Again { not_before, counts } => {

@@ -11,11 +11,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
-use windrow_domain::attempt::{Class, Failure};
+use windrow_domain::attempt::Failure;
 use windrow_store::message::MessageRef;
 
 use crate::clock::Clock;
-use crate::deliver::is_unavailable;
 
 /// How many ask a target that is away at the same time.
 const ASKING_MAX: usize = 4;
@@ -104,8 +103,7 @@ impl Away {
         let known = self.known();
         let found = known.targets.get(target).filter(|target| target.asking >= ASKING_MAX)?;
         let message = format!("not tried: {}", found.trouble.as_ref()?.error);
-        let (class, code) = (Class::Network, NOT_ASKED.to_owned());
-        Some(Failure { class, code, message, retry_after: None })
+        Some(Failure::unavailable(NOT_ASKED, message))
     }
 
     /// Whether a target is known to be away.
@@ -124,7 +122,7 @@ impl Away {
         let now = self.clock.millis();
         let mut known = self.known();
         let found = known.targets.entry(target.to_owned()).or_default();
-        match failure.filter(|failure| is_unavailable(failure)) {
+        match failure.filter(|failure| failure.is_unavailable()) {
             None => {
                 if found.trouble.take().is_some() {
                     tracing::debug!(whom = target, "it is back");
@@ -217,8 +215,7 @@ mod tests {
     use super::*;
 
     fn refused() -> Failure {
-        let (class, code) = (Class::Network, "connect_refused".to_owned());
-        Failure { class, code, message: "nobody there".to_owned(), retry_after: None }
+        Failure::unavailable("connect_refused", "nobody there")
     }
 
     #[test]
@@ -229,7 +226,7 @@ mod tests {
         away.note("hook", Some(&refused()));
         let shut = away.shut("hook").unwrap();
         assert_eq!(shut.message, "not tried: nobody there");
-        assert!(is_unavailable(&shut) && away.shut("other").is_none());
+        assert!(shut.is_unavailable() && away.shut("other").is_none());
         drop(asking);
         assert!(away.is_known("hook") && away.shut("hook").is_none(), "the next may ask");
         away.note("hook", None);

@@ -109,8 +109,7 @@ impl Committer {
             Some(versions) => format!("version conflict: {versions}"),
             None => format!("what it gave could not be committed: {}", chain(error)),
         };
-        let code = "conflict".to_owned();
-        let failure = Failure { class, code, message, retry_after: None };
+        let failure = Failure::new(class, "conflict", message);
         self.judge.failed(entry.task, OURSELVES, &failure)
     }
 }

@@ -16,7 +16,6 @@ use windrow_store::object::{ObjectKey, PutState};
 use windrow_store::partition::Fence;
 
 use crate::clock::Clock;
-use crate::deliver::is_unavailable;
 
 use super::away::Away;
 use super::handler::{Effects, StateChange};
@@ -203,7 +202,7 @@ impl Judge {
     /// How it goes on after a target failed to take a message, the `tries`-th time that counts.
     pub(super) fn rule(&self, task: &Task, target: &str, tries: u32, failure: &Failure) -> Ruling {
         let (now, at) = (self.clock.now(), task.at());
-        if !is_unavailable(failure) {
+        if !failure.is_unavailable() {
             self.away.met(at);
             return match self.policy.decide(tries, failure, now, fastrand::f64()) {
                 Decision::Again { not_before } => Ruling::Again { not_before, counts: true },
@@ -275,8 +274,7 @@ const KEEP_MS: u64 = 10_000;
 pub(super) const OURSELVES: &str = "";
 
 pub(super) fn permanent(message: String) -> Failure {
-    let (class, code) = (Class::Permanent, Class::Permanent.as_str().to_owned());
-    Failure { class, code, message, retry_after: None }
+    Failure::permanent(Class::Permanent.as_str(), message)
 }
 
 /// An error as databases keep it: bounded, and without zero characters.

@@ -129,7 +129,9 @@ impl HandlerError {
         message: String,
         retry_after: Option<Duration>,
     ) -> Self {
-        Self(Failure { class, code: code.to_owned(), message, retry_after })
+        let mut failure = Failure::new(class, code, message);
+        failure.retry_after = retry_after;
+        Self(failure)
     }
 
     /// What went wrong.

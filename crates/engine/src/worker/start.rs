@@ -3,7 +3,7 @@
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt as _;
-use windrow_domain::attempt::{Class, Failure};
+use windrow_domain::attempt::Failure;
 use windrow_domain::control::breaker::Permit;
 
 use super::Worker;
@@ -101,10 +101,6 @@ impl Worker {
 
 /// The executor's own code broke: that line may be to blame, the others are not.
 fn panicked() -> Outcome {
-    Outcome::failed(Failure {
-        class: Class::Server,
-        code: "executor_panicked".to_owned(),
-        message: "The executor panicked while it ran this line; its log says where.".to_owned(),
-        retry_after: None,
-    })
+    let message = "The executor panicked while it ran this line; its log says where.";
+    Outcome::failed(Failure::retryable("executor_panicked", message))
 }

@@ -55,6 +55,5 @@ fn line(line: u64) -> String {
 }
 
 pub(crate) fn failed(class: Class) -> Outcome {
-    let (code, message) = (class.to_string(), "no".to_owned());
-    Outcome::failed(Failure { class, code, message, retry_after: None })
+    Outcome::failed(Failure::new(class, class.to_string(), "no"))
 }

@@ -46,8 +46,9 @@ impl Publisher for Says {
         self.attempts.lock().unwrap().push(parcel.attempt);
         let no = self.tries.fetch_add(1, Ordering::SeqCst).min(self.said.len() - 1);
         let Some((class, code)) = self.said[no] else { return Ok(()) };
-        let (code, message) = (code.to_owned(), format!("it said {code}"));
-        Err(Failure { class, code, message, retry_after: None })
+        let failure = Failure::new(class, code, format!("it said {code}"));
+        let unavailable = failure.is_unavailable() || self.said[no] == NOT_READY;
+        Err(failure.with_unavailable(unavailable))
     }
 }
 
@@ -213,8 +214,8 @@ impl Publisher for Hole {
         }
         Clock::machine().sleep(Duration::from_millis(300)).await;
         self.0.at_once.fetch_sub(1, Ordering::SeqCst);
-        let (class, code) = (Class::Timeout, "connect_timeout".to_owned());
-        Err(Failure { class, code, message: "silence".to_owned(), retry_after: None })
+        let failure = Failure::new(Class::Timeout, "connect_timeout", "silence");
+        Err(failure.with_unavailable(true))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use windrow_domain::Queue;
-use windrow_domain::attempt::{Class, Failure};
+use windrow_domain::attempt::Failure;
 use windrow_engine::deliver::{OutgoingMessage, Patterns, Publisher, Route, Routes};
 use windrow_engine::messages::{Context, Effects, Options, Unrouted};
 use windrow_store::message::NewMessage;
@@ -35,8 +35,7 @@ impl Publisher for Shelf {
     async fn publish(&self, parcel: &OutgoingMessage) -> Result<(), Failure> {
         let left = |left: u32| left.checked_sub(1);
         if self.failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, left).is_ok() {
-            let (class, code) = (Class::Network, "connection_lost".to_owned());
-            return Err(Failure { class, code, message: "gone".to_owned(), retry_after: None });
+            return Err(Failure::unavailable("connection_lost", "gone"));
         }
         self.got.lock().unwrap().push(parcel.id.clone());
         Ok(())

@@ -57,10 +57,8 @@ impl Default for Setup {
 async fn execute(gate: Arc<Semaphore>, attempt: Attempt) -> Outcome {
     gate.acquire().await.unwrap().forget();
     let line: Value = serde_json::from_slice(&attempt.raw).unwrap();
-    let refuse = |class: Class, code: &str| {
-        let (code, message) = (code.to_owned(), "It says so.".to_owned());
-        Outcome::failed(Failure { class, code, message, retry_after: None })
-    };
+    let refuse =
+        |class: Class, code: &str| Outcome::failed(Failure::new(class, code, "It says so."));
     let tried = match line["body"]["do"].as_str() {
         Some("fail") => refuse(Class::Permanent, "http_400"),
         Some("missing") => refuse(Class::NotFound, "http_404"),

@@ -20,6 +20,5 @@ pub fn script(attempt: &Attempt) -> Outcome {
 }
 
 fn failed(class: Class, code: &str) -> Outcome {
-    let message = "as the script has it".to_owned();
-    Outcome::failed(Failure { class, code: code.to_owned(), message, retry_after: None })
+    Outcome::failed(Failure::new(class, code, "as the script has it"))
 }

@@ -3,9 +3,6 @@
 //! Holds throughout: a status that is not 2xx decides by itself, its body only explains; messages
 //! hold no header and no key, and are bounded.
 
-use std::error::Error as StdError;
-use std::io;
-
 use bytes::Bytes;
 use jiff::Timestamp;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
@@ -15,19 +12,19 @@ use serde_json::Value;
 use windrow_domain::attempt::{Class, Failure};
 
 use super::config::Predicate;
-use super::retry_after;
 use super::route::Route;
-use super::timeout::{Answer, Trouble};
 use crate::execute::{Outcome, Verdict};
-
-/// Longest part of a message that an upstream wrote.
-const EXPLANATION_CHARS_MAX: usize = 300;
-/// Longest body that is searched for an explanation.
-const EXPLANATION_BYTES_MAX: usize = 1 << 20;
+use crate::http::exchange::{ExchangeError, HttpAnswer};
+use crate::http::explain::{cause, clean, explanation, shorten, unconnected};
+use crate::http::retry_after;
 
 /// Judges an exchange.
-pub(super) fn judge(route: &Route, now: Timestamp, result: Result<Answer, Trouble>) -> Outcome {
-    let Answer { status, headers, body } = match result {
+pub(super) fn judge(
+    route: &Route,
+    now: Timestamp,
+    result: Result<HttpAnswer, ExchangeError>,
+) -> Outcome {
+    let HttpAnswer { status, headers, body } = match result {
         Ok(answer) => answer,
         Err(trouble) => return lost(route, trouble),
     };
@@ -49,91 +46,44 @@ pub(super) fn judge(route: &Route, now: Timestamp, result: Result<Answer, Troubl
 }
 
 /// There is no whole answer.
-fn lost(route: &Route, trouble: Trouble) -> Outcome {
+fn lost(route: &Route, trouble: ExchangeError) -> Outcome {
     let origin = route.base.origin();
     let (class, code, message) = match trouble {
-        Trouble::Send(error) if error.is_connect() => {
+        ExchangeError::Send(error) if error.is_connect() => {
             let (code, message) = unconnected(origin, route.base.is_https(), &error);
-            let failure = failure(Class::Network, code, message);
+            let failure = Failure::new(Class::Network, code, message);
             return Outcome { reached: false, ..Outcome::failed(failure) };
         }
-        Trouble::Send(error) => {
+        ExchangeError::Send(error) => {
             let message = format!("The connection to {origin} was lost: {}.", cause(&error));
             (Class::Network, "connection_lost", message)
         }
-        Trouble::Cut(error) => {
+        ExchangeError::Cut(error) => {
             let message = format!("The answer of {origin} was cut short: {}.", cause(&error));
             (Class::Network, "body_cut", message)
         }
-        Trouble::FirstByte => {
+        ExchangeError::FirstByte => {
             let ms = route.bounds.first_byte.as_millis();
             let message = format!("{origin} did not begin to answer within {ms} ms.");
             (Class::Timeout, "first_byte_timeout", message)
         }
-        Trouble::Idle => {
+        ExchangeError::Idle => {
             let ms = route.bounds.idle.as_millis();
             let message = format!("The answer of {origin} stopped for {ms} ms.");
             (Class::Timeout, "idle_timeout", message)
         }
-        Trouble::Total => {
+        ExchangeError::Total => {
             let ms = route.bounds.total.as_millis();
             let message = format!("{origin} did not finish its answer within {ms} ms.");
             (Class::Timeout, "total_timeout", message)
         }
-        Trouble::TooLarge => {
+        ExchangeError::TooLarge => {
             let bytes = route.bounds.body_bytes;
             let message = format!("The answer of {origin} is longer than {bytes} bytes.");
             (Class::Permanent, "body_too_large", message)
         }
     };
-    Outcome::failed(failure(class, code, message))
-}
-
-fn failure(class: Class, code: &str, message: String) -> Failure {
-    Failure { class, code: code.to_owned(), message, retry_after: None }
-}
-
-/// Why there was no connection.
-pub(crate) fn unconnected(
-    origin: &str,
-    https: bool,
-    error: &reqwest::Error,
-) -> (&'static str, String) {
-    let is = |kinds: &[io::ErrorKind]| causes(error).any(|kind| kinds.contains(&kind));
-    let code = if error.is_timeout() {
-        "connect_timeout"
-    } else if error.is_dns() {
-        "dns_failed"
-    } else if is(&[io::ErrorKind::ConnectionRefused]) {
-        "connect_refused"
-    } else if https && is(&[io::ErrorKind::InvalidData, io::ErrorKind::UnexpectedEof]) {
-        "tls_failed"
-    } else {
-        "connect_failed"
-    };
-    (code, format!("There was no connection to {origin}: {}.", cause(error)))
-}
-
-/// The kinds of the i/o errors that an error comes from.
-fn causes(error: &reqwest::Error) -> impl Iterator<Item = io::ErrorKind> {
-    chain(error).filter_map(|error| error.downcast_ref::<io::Error>()).map(io::Error::kind)
-}
-
-/// What the first of all causes says. Those above it would repeat the URL, which may hold a secret.
-pub(crate) fn cause(error: &reqwest::Error) -> String {
-    let first = chain(error).last().map_or_else(String::new, ToString::to_string);
-    clean(&first).trim_end_matches('.').to_owned()
-}
-
-/// An error's causes. An i/o error hides its own, so it is asked for it.
-fn chain<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
-    std::iter::successors(error.source(), |error| {
-        let error: &'a (dyn StdError + 'static) = *error;
-        match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
-            Some(inner) => Some(inner as &(dyn StdError + 'static)),
-            None => error.source(),
-        }
-    })
+    Outcome::failed(Failure::new(class, code, message))
 }
 
 /// A status that is not 2xx.
@@ -163,7 +113,9 @@ fn refused(
     };
     let waits = matches!(class, Class::Throttled | Class::Server);
     let retry_after = if waits { retry_after::read(headers, now) } else { None };
-    Failure { class, code, message, retry_after }
+    let mut failure = Failure::new(class, code, message);
+    failure.retry_after = retry_after;
+    failure
 }
 
 /// Only the host of where it points: the rest may hold a secret.
@@ -188,7 +140,7 @@ fn unacceptable(
     }
     if is_json(headers) && !is_valid_json(body) {
         let message = "The target says that its answer is JSON, and it is not.".to_owned();
-        return Some(failure(Class::Unacceptable, "invalid_json", message));
+        return Some(Failure::new(Class::Unacceptable, "invalid_json", message));
     }
     if route.not_found_when.is_empty() {
         return None;
@@ -198,7 +150,7 @@ fn unacceptable(
     let when = route.not_found_when.iter().find(holds)?;
     let (at, what) = (&when.pointer, &when.equals);
     let message = format!("The target says that there is no such thing: `{at}` is {what}.");
-    Some(failure(Class::NotFound, "not_found_in_body", message))
+    Some(Failure::new(Class::NotFound, "not_found_in_body", message))
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -213,36 +165,6 @@ fn is_json(headers: &HeaderMap) -> bool {
 fn is_valid_json(body: &[u8]) -> bool {
     // The parser does not look into strings that nobody reads.
     std::str::from_utf8(body).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
-}
-
-/// What somebody says about its refusal, in one of the usual shapes; short and clean.
-pub(crate) fn explain(body: &Bytes) -> Option<String> {
-    let text = explanation(body).map(|text| shorten(&clean(&text)));
-    text.filter(|text| !text.is_empty())
-}
-
-/// What an upstream says about its refusal, in one of the usual shapes.
-fn explanation(body: &Bytes) -> Option<String> {
-    if body.len() > EXPLANATION_BYTES_MAX {
-        return None;
-    }
-    let body: Value = serde_json::from_slice(body).ok()?;
-    let places = ["/error/message", "/error", "/message", "/detail"];
-    let found = places.into_iter().find_map(|place| body.pointer(place)?.as_str())?;
-    Some(found.to_owned())
-}
-
-/// Without control characters, which a terminal or a log would obey.
-fn clean(text: &str) -> String {
-    let text = text.trim().chars();
-    text.filter(|char| !char.is_control()).collect()
-}
-
-fn shorten(text: &str) -> String {
-    match text.char_indices().nth(EXPLANATION_CHARS_MAX) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_owned(),
-    }
 }
 
 impl Route {

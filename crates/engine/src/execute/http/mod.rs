@@ -4,16 +4,13 @@
 //! time and in bytes; redirects are not followed and no proxy is taken from the environment.
 //! Absent on purpose: retries and pacing. One call is one try; the worker decides about the next.
 
-pub(crate) mod classify;
-pub(crate) mod client;
+mod classify;
 mod config;
 mod error;
 mod key;
 mod path;
 mod request;
-pub(crate) mod retry_after;
 mod route;
-pub(crate) mod timeout;
 mod variant;
 
 use std::collections::HashMap;
@@ -27,7 +24,8 @@ pub use error::Error;
 
 use super::{Attempt, Executor, Limits, Outcome};
 use crate::clock::Clock;
-use request::{Line, refusal};
+use crate::http::exchange::exchange;
+use request::{RequestLine, refusal};
 use route::Route;
 
 /// Runs lines by HTTP.
@@ -69,7 +67,7 @@ impl HttpExecutor {
         self.routes.get(target).or(self.default.as_ref()).map(|route| &**route)
     }
 
-    async fn try_line(&self, attempt: &Attempt, line: &Line<'_>) -> Outcome {
+    async fn try_line(&self, attempt: &Attempt, line: &RequestLine<'_>) -> Outcome {
         let unsent = |failure| Outcome { reached: false, ..Outcome::failed(failure) };
         let Some(route) = self.route(&attempt.target) else {
             let message = format!("No upstream serves the target {}.", attempt.target);
@@ -77,7 +75,7 @@ impl HttpExecutor {
         };
         match request::build(route, attempt, line) {
             Ok(request) => {
-                let result = timeout::exchange(route.client(), request, &route.bounds).await;
+                let result = exchange(route.client(), request, &route.bounds).await;
                 classify::judge(route, self.clock.now(), result)
             }
             Err(failure) => unsent(failure),
@@ -88,7 +86,7 @@ impl HttpExecutor {
 #[async_trait]
 impl Executor for HttpExecutor {
     async fn execute(&self, attempt: Attempt) -> Outcome {
-        let mut line = match Line::read(&attempt.raw) {
+        let mut line = match RequestLine::read(&attempt.raw) {
             Ok(line) => line,
             Err(failure) => return Outcome { reached: false, ..Outcome::failed(failure) },
         };

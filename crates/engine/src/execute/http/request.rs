@@ -10,7 +10,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Method, Request};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use windrow_domain::attempt::{Class, Failure};
+use windrow_domain::attempt::Failure;
 
 use super::path;
 use super::route::{Form, Route};
@@ -21,7 +21,7 @@ static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// What a line says.
 #[derive(Debug, Deserialize)]
-pub(super) struct Line<'a> {
+pub(super) struct RequestLine<'a> {
     #[serde(default)]
     pub(super) custom_id: Option<String>,
     #[serde(borrow, default)]
@@ -32,7 +32,7 @@ pub(super) struct Line<'a> {
     body: Option<&'a RawValue>,
 }
 
-impl<'a> Line<'a> {
+impl<'a> RequestLine<'a> {
     /// Reads a line. Ingest has judged it; a store that was filled otherwise may hold anything.
     pub(super) fn read(raw: &'a [u8]) -> Result<Self, Failure> {
         serde_json::from_slice(raw).map_err(|_| {
@@ -43,7 +43,11 @@ impl<'a> Line<'a> {
 }
 
 /// The request of a try.
-pub(super) fn build(route: &Route, attempt: &Attempt, line: &Line<'_>) -> Result<Request, Failure> {
+pub(super) fn build(
+    route: &Route,
+    attempt: &Attempt,
+    line: &RequestLine<'_>,
+) -> Result<Request, Failure> {
     let form = route.form(attempt.number);
     let not_allowed =
         |because| refusal("url_not_allowed", format!("Nothing was sent: `url` {because}."));
@@ -65,7 +69,7 @@ pub(super) fn build(route: &Route, attempt: &Attempt, line: &Line<'_>) -> Result
     Ok(request)
 }
 
-fn method(route: &Route, line: &Line<'_>) -> Result<Method, Failure> {
+fn method(route: &Route, line: &RequestLine<'_>) -> Result<Method, Failure> {
     if let Some(method) = &route.method {
         return Ok(method.clone());
     }
@@ -79,7 +83,7 @@ fn method(route: &Route, line: &Line<'_>) -> Result<Method, Failure> {
     }
 }
 
-fn body(form: &Form, attempt: &Attempt, line: &Line<'_>) -> Option<Bytes> {
+fn body(form: &Form, attempt: &Attempt, line: &RequestLine<'_>) -> Option<Bytes> {
     match (&form.body, line.body) {
         (None, None) => None,
         (None, Some(body)) => Some(attempt.raw.slice_ref(body.get().as_bytes())),
@@ -89,6 +93,5 @@ fn body(form: &Form, attempt: &Attempt, line: &Line<'_>) -> Option<Bytes> {
 
 /// A line that nothing is sent for, and never will be.
 pub(super) fn refusal(code: &str, message: impl Into<String>) -> Failure {
-    let (code, message) = (code.to_owned(), message.into());
-    Failure { class: Class::Permanent, code, message, retry_after: None }
+    Failure::permanent(code, message)
 }

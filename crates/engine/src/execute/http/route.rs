@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use reqwest::header::{
     CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
@@ -11,13 +12,13 @@ use reqwest::header::{
 use reqwest::{Client, Method};
 use serde_json::Value;
 
-use super::client;
 use super::config::{Headers, Predicate, Upstream, Variant};
 use super::error::Error;
 use super::key::Key;
 use super::path::Base;
-use super::timeout::Bounds;
 use crate::execute::Limits;
+use crate::http::client::{self, ClientError, ClientOptions};
+use crate::http::exchange::ExchangeBounds;
 
 /// Where the requests of some targets go, and how.
 #[derive(Debug)]
@@ -26,7 +27,7 @@ pub(super) struct Route {
     pub(super) method: Option<Method>,
     pub(super) endpoints: HashSet<String>,
     pub(super) key: Option<Key>,
-    pub(super) bounds: Bounds,
+    pub(super) bounds: ExchangeBounds,
     pub(super) limits: Limits,
     pub(super) not_found_statuses: Vec<u16>,
     pub(super) not_found_when: Vec<Predicate>,
@@ -35,6 +36,32 @@ pub(super) struct Route {
     /// At least one. Several where one connection carries many requests, and only so many.
     clients: Vec<Client>,
     next: AtomicUsize,
+}
+
+fn bounds(upstream: &Upstream) -> ExchangeBounds {
+    ExchangeBounds {
+        first_byte: Duration::from_millis(upstream.first_byte_ms_max),
+        idle: Duration::from_millis(upstream.idle_ms_max),
+        total: Duration::from_millis(upstream.total_ms_max),
+        body_bytes: upstream.body_bytes_max,
+    }
+}
+
+fn clients(upstream: &Upstream, https: bool) -> Result<Vec<Client>, Error> {
+    let options = ClientOptions {
+        https,
+        version: upstream.http,
+        ca_file: upstream.ca_file.as_deref(),
+        connect_ms_max: upstream.connect_ms_max,
+        requests_max: upstream.concurrency_max,
+    };
+    client::build(&options).map_err(|error| {
+        let upstream = upstream.label().to_owned();
+        match error {
+            ClientError::CaFile { path, source } => Error::CaFile { upstream, path, source },
+            ClientError::Build(source) => Error::Client { upstream, source },
+        }
+    })
 }
 
 /// One form of the requests.
@@ -58,12 +85,12 @@ impl Route {
         let form = |variant: &Variant| Form::new(upstream, key.as_ref(), variant);
         Ok(Self {
             forms: variants.iter().map(form).collect::<Result<_, _>>()?,
-            clients: client::build(upstream, base.is_https())?,
+            clients: clients(upstream, base.is_https())?,
             base,
             method,
             endpoints: upstream.endpoints.iter().cloned().collect(),
             key,
-            bounds: Bounds::new(upstream),
+            bounds: bounds(upstream),
             limits: upstream.limits(),
             not_found_statuses: upstream.not_found_statuses.clone(),
             not_found_when: upstream.not_found_when.clone(),

@@ -14,8 +14,7 @@ fn queue() -> TargetQueue {
 }
 
 fn failed(class: Class) -> Verdict {
-    let (code, message) = (class.to_string(), "no".to_owned());
-    Verdict::Failed(Failure { class, code, message, retry_after: None })
+    Verdict::Failed(Failure::new(class, class.to_string(), "no"))
 }
 
 fn first_try(verdict: &Verdict) -> AttemptEnd<'_> {

@@ -10,34 +10,21 @@ use reqwest::header::HeaderMap;
 use reqwest::{Client, Request, Response, StatusCode};
 use tokio::time::{Instant, timeout};
 
-use super::config::Upstream;
-
 /// Memory taken for a body on the word of its header alone.
 const BODY_BYTES_AHEAD: u64 = 64 * 1024;
 
-/// How long, and how much.
+/// How long each part of an exchange may take, and how much may come.
 #[derive(Clone, Debug)]
-pub(crate) struct Bounds {
+pub(crate) struct ExchangeBounds {
     pub(crate) first_byte: Duration,
     pub(crate) idle: Duration,
     pub(crate) total: Duration,
     pub(crate) body_bytes: u64,
 }
 
-impl Bounds {
-    pub(crate) fn new(upstream: &Upstream) -> Self {
-        Self {
-            first_byte: Duration::from_millis(upstream.first_byte_ms_max),
-            idle: Duration::from_millis(upstream.idle_ms_max),
-            total: Duration::from_millis(upstream.total_ms_max),
-            body_bytes: upstream.body_bytes_max,
-        }
-    }
-}
-
 /// Why there is no answer, or no whole one.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum ExchangeError {
     /// There was no connection, or it ended before the head came.
     Send(reqwest::Error),
     /// No head in time.
@@ -54,53 +41,57 @@ pub(crate) enum Trouble {
 
 /// The head of an answer, and its body as far as it came.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HttpAnswer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    pub(crate) body: Result<Bytes, Trouble>,
+    pub(crate) body: Result<Bytes, ExchangeError>,
 }
 
 /// Sends a request and reads its answer.
 pub(crate) async fn exchange(
     client: &Client,
     request: Request,
-    bounds: &Bounds,
-) -> Result<Answer, Trouble> {
+    bounds: &ExchangeBounds,
+) -> Result<HttpAnswer, ExchangeError> {
     let started = Instant::now();
     let head = timeout(bounds.first_byte.min(bounds.total), client.execute(request)).await;
     let mut response = match head {
         Ok(Ok(response)) => response,
-        Ok(Err(error)) => return Err(Trouble::Send(error)),
-        Err(_) if bounds.first_byte <= bounds.total => return Err(Trouble::FirstByte),
-        Err(_) => return Err(Trouble::Total),
+        Ok(Err(error)) => return Err(ExchangeError::Send(error)),
+        Err(_) if bounds.first_byte <= bounds.total => return Err(ExchangeError::FirstByte),
+        Err(_) => return Err(ExchangeError::Total),
     };
     let status = response.status();
     let headers = std::mem::take(response.headers_mut());
     let body = read(response, started, bounds).await;
-    Ok(Answer { status, headers, body })
+    Ok(HttpAnswer { status, headers, body })
 }
 
-async fn read(mut response: Response, started: Instant, bounds: &Bounds) -> Result<Bytes, Trouble> {
+async fn read(
+    mut response: Response,
+    started: Instant,
+    bounds: &ExchangeBounds,
+) -> Result<Bytes, ExchangeError> {
     let told = response.content_length().unwrap_or(0);
     if told > bounds.body_bytes {
-        return Err(Trouble::TooLarge);
+        return Err(ExchangeError::TooLarge);
     }
     let ahead = usize::try_from(told.min(BODY_BYTES_AHEAD)).unwrap_or(0);
     let mut body = Vec::with_capacity(ahead);
     loop {
         let left = bounds.total.saturating_sub(started.elapsed());
         if left.is_zero() {
-            return Err(Trouble::Total);
+            return Err(ExchangeError::Total);
         }
         let piece = match timeout(bounds.idle.min(left), response.chunk()).await {
             Ok(Ok(Some(piece))) => piece,
             Ok(Ok(None)) => break,
-            Ok(Err(error)) => return Err(Trouble::Cut(error)),
-            Err(_) if bounds.idle <= left => return Err(Trouble::Idle),
-            Err(_) => return Err(Trouble::Total),
+            Ok(Err(error)) => return Err(ExchangeError::Cut(error)),
+            Err(_) if bounds.idle <= left => return Err(ExchangeError::Idle),
+            Err(_) => return Err(ExchangeError::Total),
         };
         if (body.len() + piece.len()) as u64 > bounds.body_bytes {
-            return Err(Trouble::TooLarge);
+            return Err(ExchangeError::TooLarge);
         }
         body.extend_from_slice(&piece);
     }

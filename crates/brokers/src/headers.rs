@@ -1,4 +1,4 @@
-//! What a message says about itself on its way, the same for every broker.
+//! The headers of a message: what it says about itself on its way, the same for every broker.
 
 use std::collections::BTreeMap;
 
@@ -17,15 +17,15 @@ pub(crate) const SENT_AT: &str = "Windrow-Sent-At";
 
 /// The headers of a message: what it is, and what its sender said, except for names that mean
 /// something to us or to a broker.
-pub(crate) fn headers(parcel: &OutgoingMessage) -> Vec<(String, String)> {
-    let sent = parcel.headers.iter().filter(|(name, _)| !name.is_empty() && !is_reserved(name));
+pub(crate) fn of(message: &OutgoingMessage) -> Vec<(String, String)> {
+    let sent = message.headers.iter().filter(|(name, _)| !name.is_empty() && !is_reserved(name));
     let sent = sent.map(|(name, value)| (name.clone(), value.clone()));
     let own = [
-        (ID, parcel.id.clone()),
-        (OWNER, parcel.owner.to_string()),
-        (STREAM, parcel.stream.clone()),
-        (KIND, parcel.kind.clone()),
-        (SENT_AT, parcel.sent_at.to_string()),
+        (ID, message.id.clone()),
+        (OWNER, message.owner.to_string()),
+        (STREAM, message.stream.clone()),
+        (KIND, message.kind.clone()),
+        (SENT_AT, message.sent_at.to_string()),
     ];
     own.map(|(name, value)| (name.to_owned(), value)).into_iter().chain(sent).collect()
 }

@@ -1,4 +1,5 @@
-//! A connection that is made when it is needed, shared, and made anew when it failed.
+//! A connection that is made when it is needed, shared, and made anew when it failed; and the failures
+//! that all brokers share.
 
 use std::future::Future;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use windrow_domain::attempt::{Class, Failure};
 
 /// A connection, or the place of one.
 #[derive(Debug)]
-pub(crate) struct Link<T> {
+pub(crate) struct SharedConnection<T> {
     current: Mutex<Current<T>>,
 }
 
@@ -20,7 +21,7 @@ struct Current<T> {
     connection: Option<T>,
 }
 
-impl<T: Clone> Link<T> {
+impl<T: Clone> SharedConnection<T> {
     pub(crate) fn new() -> Self {
         Self { current: Mutex::new(Current { number: 0, connection: None }) }
     }
@@ -48,16 +49,16 @@ impl<T: Clone> Link<T> {
     }
 }
 
-/// The failure of a publisher.
-pub(crate) fn failure(class: Class, code: &str, message: impl Into<String>) -> Failure {
-    Failure { class, code: code.to_owned(), message: message.into(), retry_after: None }
-}
-
 /// A message that is larger than it may be.
 pub(crate) fn too_large(bytes: usize, bytes_max: u64) -> Option<Failure> {
     let message = format!("The message has {bytes} bytes, and at most {bytes_max} are sent.");
     let large = bytes as u64 > bytes_max;
-    large.then(|| failure(Class::Permanent, "payload_too_large", message))
+    large.then(|| Failure::permanent("payload_too_large", message))
+}
+
+/// A broker that did not answer in time. It is unavailable: it says nothing about the message.
+pub(crate) fn timed_out(message: String) -> Failure {
+    Failure::new(Class::Timeout, "timeout", message).with_unavailable(true)
 }
 
 /// Waits for it so long, else says what did not happen.
@@ -68,6 +69,6 @@ pub(crate) async fn within<T>(
 ) -> Result<T, Failure> {
     match timeout(Duration::from_millis(ms), work).await {
         Ok(result) => result,
-        Err(_) => Err(failure(Class::Timeout, "timeout", format!("{what} within {ms} ms."))),
+        Err(_) => Err(timed_out(format!("{what} within {ms} ms."))),
     }
 }

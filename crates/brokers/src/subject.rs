@@ -13,7 +13,7 @@ use windrow_engine::deliver::BadOption;
 const KIND_DEFAULT: &str = "message";
 
 /// The name of a message: `windrow.orders-7.order.placed`.
-pub(crate) fn name(prefix: &str, stream: &str, kind: &str) -> String {
+pub(crate) fn write(prefix: &str, stream: &str, kind: &str) -> String {
     let mut name = String::with_capacity(prefix.len() + stream.len() + kind.len() + 2);
     if !prefix.is_empty() {
         name.push_str(prefix);
@@ -39,12 +39,12 @@ pub(crate) fn read(prefix: &str, name: &str) -> (String, String) {
 }
 
 /// Refuses a prefix that no broker takes as the beginning of a name.
-pub(crate) fn judge_prefix(option: &'static str, prefix: &str) -> Result<(), BadOption> {
+pub(crate) fn check_prefix(option: &'static str, prefix: &str) -> Result<(), BadOption> {
     let word = |word: &str| !word.is_empty() && word.bytes().all(stays);
-    match prefix.is_empty() || prefix.split('.').all(word) {
-        true => Ok(()),
-        false => Err(BadOption::new(option, "must be words of letters, digits, - and _")),
+    if prefix.is_empty() || prefix.split('.').all(word) {
+        return Ok(());
     }
+    Err(BadOption::new(option, "must be words of letters, digits, - and _"))
 }
 
 fn stays(byte: u8) -> bool {
@@ -104,11 +104,11 @@ mod tests {
             ("s", "", "windrow.s.%"),
             ("s", ".", "windrow.s.%2E"),
         ] {
-            let made = name("windrow", stream, kind);
+            let made = write("windrow", stream, kind);
             assert_eq!(made, wanted);
             assert_eq!(read("windrow", &made), (stream.to_owned(), kind.to_owned()));
         }
-        assert_eq!(name("", "s", "k"), "s.k");
+        assert_eq!(write("", "s", "k"), "s.k");
         assert_eq!(read("", "s.k"), ("s".to_owned(), "k".to_owned()));
     }
 
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn a_prefix_is_words() {
         for (prefix, fits) in [("", true), ("a.b-c", true), ("a..b", false), ("a.*", false)] {
-            assert_eq!(judge_prefix("subject_prefix", prefix).is_ok(), fits, "{prefix}");
+            assert_eq!(check_prefix("subject_prefix", prefix).is_ok(), fits, "{prefix}");
         }
     }
 }

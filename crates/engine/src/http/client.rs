@@ -1,0 +1,99 @@
+//! The one place that makes HTTP clients: pooled connections, TLS with a certificate file of one's own,
+//! timeouts.
+//!
+//! Holds throughout: redirects are not followed and no proxy is taken from the environment.
+
+use std::error::Error as StdError;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use reqwest::{Certificate, Client, redirect, retry};
+
+use crate::execute::http::Http;
+
+/// Requests that one HTTP/2 connection carries; servers allow about that many, and a client keeps
+/// one connection only.
+const STREAMS_MAX: u32 = 100;
+/// Most clients of one upstream.
+const CLIENTS_MAX: u32 = 16;
+/// Notices peers that went away without a word while nothing is sent.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// What a client needs to know of the server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClientOptions<'a> {
+    /// Whether it speaks TLS.
+    pub(crate) https: bool,
+    pub(crate) version: Http,
+    /// Certificates to trust besides the system's, as PEM.
+    pub(crate) ca_file: Option<&'a Path>,
+    /// Longest wait for a connection, TLS included.
+    pub(crate) connect_ms_max: u64,
+    /// Most requests at the same time, and most idle connections.
+    pub(crate) requests_max: u32,
+}
+
+/// Why there is no client.
+#[derive(Debug)]
+pub(crate) enum ClientError {
+    /// The file of certificates cannot be used.
+    CaFile { path: PathBuf, source: Box<dyn StdError + Send + Sync> },
+    /// The client could not be made.
+    Build(reqwest::Error),
+}
+
+/// The clients of one server; requests take turns among them. There is at least one.
+pub(crate) fn build(options: &ClientOptions<'_>) -> Result<Vec<Client>, ClientError> {
+    let shares = match options.version {
+        Http::Http1 => false,
+        Http::Http2 => true,
+        Http::Auto => options.https,
+    };
+    let streams = if shares { options.requests_max } else { 1 };
+    let roots = options.ca_file.map(roots).transpose()?.unwrap_or_default();
+    let count = streams.div_ceil(STREAMS_MAX).clamp(1, CLIENTS_MAX);
+    let client = |_| one(options, shares, &roots).map_err(ClientError::Build);
+    (0..count).map(client).collect()
+}
+
+fn one(
+    options: &ClientOptions<'_>,
+    shares: bool,
+    roots: &[Certificate],
+) -> reqwest::Result<Client> {
+    let mut builder = Client::builder()
+        .redirect(redirect::Policy::none())
+        .referer(false)
+        .no_proxy()
+        .tcp_nodelay(true)
+        .tcp_keepalive(KEEPALIVE)
+        .connect_timeout(Duration::from_millis(options.connect_ms_max))
+        .pool_max_idle_per_host(usize::try_from(options.requests_max).unwrap_or(usize::MAX));
+    builder = match options.version {
+        Http::Auto => builder,
+        Http::Http1 => builder.http1_only(),
+        Http::Http2 => builder.http2_prior_knowledge(),
+    };
+    if !shares {
+        // Only HTTP/2 has refusals that say that nothing was done; without them a copy of every
+        // request would be kept for nothing.
+        builder = builder.retry(retry::never().max_retries_per_request(0));
+    }
+    builder = match (options.https, roots) {
+        // A machine without certificates can still speak plain HTTP.
+        (false, _) => builder.tls_certs_only([]),
+        (true, roots) => builder.tls_certs_merge(roots.iter().cloned()),
+    };
+    builder.build()
+}
+
+fn roots(path: &Path) -> Result<Vec<Certificate>, ClientError> {
+    let error = |source| ClientError::CaFile { path: path.to_owned(), source };
+    let pem = fs::read(path).map_err(|source| error(source.into()))?;
+    let found = Certificate::from_pem_bundle(&pem).map_err(|source| error(source.into()))?;
+    if found.is_empty() {
+        return Err(error("it holds no certificate".into()));
+    }
+    Ok(found)
+}
