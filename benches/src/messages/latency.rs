@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use windrow_engine::messages::{Options, Outcome};
+use windrow_engine::messages::{CallOutcome, Options};
 use windrow_store::MessageStore;
 
 use super::instance::{question, start};
@@ -29,7 +29,7 @@ pub(crate) async fn latency(
         let started = Instant::now();
         let outcome = client.call(question(n), Duration::from_secs(10)).await?;
         times.push(started.elapsed().as_secs_f64() * 1e3);
-        ensure!(matches!(outcome, Outcome::Reply(_)), "call {n} gave {outcome:?}");
+        ensure!(matches!(outcome, CallOutcome::Reply(_)), "call {n} gave {outcome:?}");
     }
     runner.stop().await;
     times.sort_by(f64::total_cmp);

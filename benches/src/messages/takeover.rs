@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail, ensure};
 use futures_util::future::join_all;
 use windrow_domain::InstanceId;
-use windrow_engine::messages::{Client, Outcome};
+use windrow_engine::messages::{CallOutcome, Client};
 use windrow_store::Partitions as _;
 use windrow_store_postgres::PostgresStore;
 
@@ -34,7 +34,7 @@ pub(crate) async fn takeover(bed: &PostgresBed) -> Result<Figure> {
     let asked = (0..100).map(|n| client.call(question(1_000_000 + n), Duration::from_secs(60)));
     for (n, outcome) in join_all(asked).await.into_iter().enumerate() {
         let outcome = outcome?;
-        ensure!(matches!(outcome, Outcome::Reply(_)), "call {n} gave {outcome:?}");
+        ensure!(matches!(outcome, CallOutcome::Reply(_)), "call {n} gave {outcome:?}");
     }
     let took = killed.elapsed();
     spread(&store, 2).await?;

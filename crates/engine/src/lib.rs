@@ -13,6 +13,7 @@ pub mod export;
 pub mod finalise;
 mod http;
 pub mod ingest;
+mod maintenance;
 mod member;
 pub mod messages;
 pub mod options;

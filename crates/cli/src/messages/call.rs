@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use serde_json::json;
 use windrow::domain::{CrashPolicy, RequestId};
-use windrow::engine::messages::{Client, ClientError, Outcome};
+use windrow::engine::messages::{CallOutcome, Client, ClientError};
 use windrow::store::call::{CallKey, NewCall};
 
 use super::payload::{Given, readable, whole};
@@ -88,24 +88,24 @@ fn refused(error: ClientError) -> anyhow::Error {
 }
 
 /// Says what the object answered.
-fn answer(context: &Context, key: &CallKey, outcome: &Outcome) -> anyhow::Result<Ending> {
+fn answer(context: &Context, key: &CallKey, outcome: &CallOutcome) -> anyhow::Result<Ending> {
     let id = key.request_id.as_str();
     match outcome {
-        Outcome::Reply(reply) => {
+        CallOutcome::Reply(reply) => {
             let value = json!({ "request_id": id, "state": "completed" });
             context.tell(&whole(&value, &[("reply", reply)]), || readable(reply))?;
             Ok(Ending::Good)
         }
-        Outcome::Failed(error) => {
+        CallOutcome::Failed(error) => {
             let what = format!("call {id} failed: {}", text::one_line(error));
             let remedy = "mend the cause and ask again with another id; this one keeps its answer.";
             Err(Told::new(Ending::Failed, what, remedy).into())
         }
-        Outcome::Expired => {
+        CallOutcome::Expired => {
             let what = format!("call {id} was answered, and its answer is no longer kept");
             Err(Told::new(Ending::Failed, what, "ask again with another id.").into())
         }
-        Outcome::Pending => {
+        CallOutcome::Pending => {
             let value = json!({ "request_id": id, "state": "pending" });
             context.tell(&value, || {
                 format!("call {id} has no answer yet; later: windrow calls get {id}")

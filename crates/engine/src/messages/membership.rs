@@ -1,10 +1,10 @@
-//! Membership: this instance says that it is alive and what it serves, takes its share of the
-//! partitions, and gives back what is others' share.
+//! Membership: this instance sends heartbeats, says what it serves, takes its share of the partitions, and
+//! gives back what belongs to other instances.
 //!
 //! Holds throughout: a partition is given back only when nothing runs in it; an id that was tombstoned
 //! is never used again, and under a new one nothing is held; of those that fell silent only members of
-//! this service that run messages are tombstoned, since others have a patience of their own; what this
-//! instance serves is set up behind every join, since nobody keeps it for one that was taken for dead.
+//! this service that run messages are tombstoned, since others have bounds of their own; what this
+//! instance serves is set up after every join, since it is not kept for an instance taken for dead.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -21,22 +21,23 @@ use crate::member::host;
 use crate::signal::Stop;
 use windrow_store::error::chain;
 
-use super::actor::{Command, Core};
+use super::event_loop::Command;
 use super::gauges::{count, set};
+use super::runner::RunnerDeps;
 
-/// Who looks for members that fell silent.
+/// The duty of the instance that looks for silent members.
 const DUTY: &str = "messages.members";
-/// Longest wait for partitions that somebody else is to give back.
+/// Longest wait for partitions that another instance is to give back.
 const UNSETTLED_MS_MAX: u64 = 500;
 
-/// The membership.
+/// The membership of this instance.
 pub(super) struct Membership {
-    core: Arc<Core>,
+    deps: Arc<RunnerDeps>,
     commands: mpsc::Sender<Command>,
     drained: mpsc::Receiver<Fence>,
     owned: BTreeMap<PartitionNo, Fence>,
     draining: BTreeSet<PartitionNo>,
-    /// Those that were to be taken or given back, and nobody knows whether they were.
+    /// Partitions that were to be taken or given back, and it is unknown whether they were.
     unsure: BTreeSet<PartitionNo>,
     /// When each member was last seen to beat: its word, and our time.
     beats: HashMap<InstanceId, (Timestamp, u64)>,
@@ -49,12 +50,12 @@ pub(super) struct Membership {
 
 impl Membership {
     pub(super) fn new(
-        core: Arc<Core>,
+        deps: Arc<RunnerDeps>,
         commands: mpsc::Sender<Command>,
         drained: mpsc::Receiver<Fence>,
     ) -> Self {
         Self {
-            core,
+            deps,
             commands,
             drained,
             owned: BTreeMap::new(),
@@ -68,27 +69,26 @@ impl Membership {
         }
     }
 
-    /// Joins, and sets up what this instance serves: behind the joining, so that nobody who sets up
-    /// later takes it away.
+    /// Joins, and sets up what this instance serves: after joining, so that no later set-up of another
+    /// instance takes it away.
     pub(super) async fn join(&mut self) -> Result<()> {
         let serving = self.serving();
         self.is_set_up = false;
         let member = NewMember {
-            instance: self.core.shared.instance(),
-            service: self.core.service.clone(),
+            instance: self.deps.notifier.instance(),
+            service: self.deps.service.clone(),
             host: host(),
             pid: std::process::id(),
             metadata: serving.to_metadata(),
         };
-        self.core.store.register(member).await?;
+        self.deps.store.register(member).await?;
         self.set_up(serving).await
     }
 
     fn serving(&self) -> Serving {
-        let Core { registry, options, .. } = &*self.core;
-        let types = registry.objects.keys().chain(registry.transactional.keys());
+        let RunnerDeps { registry, options, .. } = &*self.deps;
         Serving {
-            object_types: types.cloned().collect(),
+            object_types: registry.object_types(),
             lifecycle: options.lifecycle,
             own_max: options.own_max,
         }
@@ -96,8 +96,8 @@ impl Membership {
 
     async fn set_up(&mut self, serving: Serving) -> Result<()> {
         let Serving { object_types, lifecycle, .. } = serving;
-        let (service, partitions) = (self.core.service.clone(), self.core.options.partitions);
-        self.core.store.set_up(Setup { service, partitions, object_types, lifecycle }).await?;
+        let (service, partitions) = (self.deps.service.clone(), self.deps.options.partitions);
+        self.deps.store.set_up(Setup { service, partitions, object_types, lifecycle }).await?;
         self.is_set_up = true;
         Ok(())
     }
@@ -105,58 +105,58 @@ impl Membership {
     /// Keeps the membership until `leave` is given, then gives everything back and leaves. From `stop`
     /// on nothing is taken any more.
     pub(super) async fn run(mut self, stop: &Stop, leave: &Stop) {
-        let core = self.core.clone();
-        let mut doubts = false;
+        let deps = self.deps.clone();
+        let mut verify = false;
         loop {
-            let looked = match stop.is_given() {
-                true => self.last_round(doubts).await,
-                false => self.round(doubts).await,
+            let round = if stop.is_given() {
+                self.last_round(verify).await
+            } else {
+                self.round(verify).await
             };
-            match looked {
-                Ok(()) => doubts = false,
+            match round {
+                Ok(()) => verify = false,
                 Err(error) => {
-                    tracing::warn!(error = %chain(&error), "the partitions were not looked at");
+                    tracing::warn!(error = %chain(&error), "the partitions were not checked");
                     self.is_settled = false;
                 }
             }
-            let wait_ms = match self.is_settled {
-                true => core.options.heartbeat_ms,
-                false => core.options.heartbeat_ms.min(UNSETTLED_MS_MAX),
-            };
-            let next = core.clock.millis().saturating_add(wait_ms);
+            let heartbeat_ms = deps.options.heartbeat_ms;
+            let unsettled_ms = heartbeat_ms.min(UNSETTLED_MS_MAX);
+            let wait_ms = if self.is_settled { heartbeat_ms } else { unsettled_ms };
+            let next = deps.clock.millis().saturating_add(wait_ms);
             tokio::select! {
-                () = core.clock.sleep_until(next) => {}
-                () = core.shared.doubted.given() => doubts = true,
+                () = deps.clock.sleep_until(next) => {}
+                () = deps.notifier.verify_ownership.given() => verify = true,
                 Some(fence) = self.drained.recv() => self.give_back(fence).await,
                 () = leave.given() => break,
             }
         }
         // A database that is gone is not waited for: others see the silence.
-        let grace = std::time::Duration::from_millis(core.options.grace_ms);
+        let grace = std::time::Duration::from_millis(deps.options.grace_ms);
         tokio::select! {
             () = self.leave() => {}
-            () = core.clock.sleep(grace) => tracing::warn!("the runner left without a word"),
+            () = deps.clock.sleep(grace) => tracing::warn!("the runner could not leave; other instances take over after a while"),
         }
     }
 
-    /// One look: alive, who else is, what is whose.
-    async fn round(&mut self, doubts: bool) -> Result<()> {
-        self.beat_in_time(doubts).await?;
+    /// One round: heartbeat, live members, shares.
+    async fn round(&mut self, verify: bool) -> Result<()> {
+        self.beat_in_time(verify).await?;
         let mut live = self.live().await?;
-        if !live.iter().any(|one| one.instance == self.core.shared.instance()) {
+        if !live.iter().any(|one| one.instance == self.deps.notifier.instance()) {
             self.rejoin().await?;
-            let (instance, own_max) = (self.core.shared.instance(), self.core.options.own_max);
+            let (instance, own_max) = (self.deps.notifier.instance(), self.deps.options.own_max);
             live.push(Sharer { instance, own_max });
         }
         if !self.is_set_up {
             self.set_up(self.serving()).await?;
         }
-        let me = self.core.shared.instance();
-        let share = share(self.core.options.partitions, &live, me);
-        set(&self.core.shared.counters.partitions_unowned, share.unowned.into());
+        let me = self.deps.notifier.instance();
+        let share = share(self.deps.options.partitions, &live, me);
+        set(&self.deps.counters.partitions_unowned, share.unowned.into());
         self.alarm.look(share.unowned, &live);
         let mine: BTreeSet<PartitionNo> = share.mine.into_iter().collect();
-        self.take(&mine, doubts).await?;
+        self.take(&mine, verify).await?;
         let surplus = self.owned.keys().filter(|no| !mine.contains(no));
         let surplus: Vec<PartitionNo> =
             surplus.filter(|no| !self.draining.contains(no)).copied().collect();
@@ -171,21 +171,21 @@ impl Membership {
         Ok(())
     }
 
-    /// One look while everything ends: alive, and what is left is still ours. What was given back is
-    /// others' to take.
-    async fn last_round(&mut self, doubts: bool) -> Result<()> {
-        self.beat_in_time(doubts).await?;
-        if doubts {
-            self.take(&BTreeSet::new(), doubts).await?;
+    /// One round while everything ends: heartbeat, and what is left is still ours. Other instances take
+    /// what was given back.
+    async fn last_round(&mut self, verify: bool) -> Result<()> {
+        self.beat_in_time(verify).await?;
+        if verify {
+            self.take(&BTreeSet::new(), verify).await?;
         }
         self.is_settled = true;
         Ok(())
     }
 
-    async fn beat_in_time(&mut self, doubts: bool) -> Result<()> {
-        let now = self.core.clock.millis();
-        let is_time = now.saturating_sub(self.beat_at) >= self.core.options.heartbeat_ms;
-        if doubts || is_time || self.beat_at == 0 {
+    async fn beat_in_time(&mut self, verify: bool) -> Result<()> {
+        let now = self.deps.clock.millis();
+        let is_time = now.saturating_sub(self.beat_at) >= self.deps.options.heartbeat_ms;
+        if verify || is_time || self.beat_at == 0 {
             self.beat().await?;
             self.beat_at = now;
         }
@@ -193,7 +193,7 @@ impl Membership {
     }
 
     async fn beat(&mut self) -> Result<()> {
-        let Err(error) = self.core.store.heartbeat(self.core.shared.instance()).await else {
+        let Err(error) = self.deps.store.heartbeat(self.deps.notifier.instance()).await else {
             return Ok(());
         };
         match error.kind {
@@ -202,12 +202,12 @@ impl Membership {
         }
     }
 
-    /// Others took us for dead.
+    /// Another instance took this one for dead.
     async fn rejoin(&mut self) -> Result<()> {
         let instance = InstanceId::new();
         tracing::warn!(%instance, "this runner was taken for dead; it joins again under a new id");
-        count(&self.core.shared.counters.lease_losses);
-        self.core.shared.set_instance(instance);
+        count(&self.deps.counters.lease_losses);
+        self.deps.notifier.set_instance(instance);
         self.owned.clear();
         self.draining.clear();
         self.unsure.clear();
@@ -215,25 +215,25 @@ impl Membership {
         self.join().await
     }
 
-    /// Who runs messages of this service and is alive, after those that fell silent were tombstoned.
+    /// The live members that run messages of this service, after silent ones were tombstoned.
     async fn live(&mut self) -> Result<Vec<Sharer>> {
-        let (core, me) = (self.core.clone(), self.core.shared.instance());
-        let members = core.store.members().await?;
+        let (deps, me) = (self.deps.clone(), self.deps.notifier.instance());
+        let members = deps.store.members().await?;
         let is_ours =
-            |member: &&Member| member.tombstoned_at.is_none() && member.service == core.service;
+            |member: &&Member| member.tombstoned_at.is_none() && member.service == deps.service;
         // Other parts of a process may have joined under the same name.
         let own_max = |member: &Member| Some(Serving::of(&member.metadata)?.own_max);
         let ours = members.iter().filter(is_ours);
         let live: Vec<(&Member, u16)> =
             ours.filter_map(|member| Some((member, own_max(member)?))).collect();
-        let now = core.clock.millis();
+        let now = deps.clock.millis();
         let mut silent = Vec::new();
         for (member, _) in &live {
             let beat = self.beats.entry(member.instance).or_insert((member.heartbeat_at, now));
             if beat.0 != member.heartbeat_at {
                 *beat = (member.heartbeat_at, now);
             }
-            if member.instance != me && now.saturating_sub(beat.1) > core.options.stale_ms {
+            if member.instance != me && now.saturating_sub(beat.1) > deps.options.stale_ms {
                 silent.push(member.instance);
             }
         }
@@ -244,31 +244,31 @@ impl Membership {
             own_max: *own_max,
         };
         let mut live: Vec<Sharer> = live.iter().map(sharer).collect();
-        let lease_ms = core.options.heartbeat_ms.saturating_mul(2).max(1000);
-        if !silent.is_empty() && core.store.take_duty(me, DUTY, lease_ms).await? {
+        let lease_ms = deps.options.heartbeat_ms.saturating_mul(2).max(1000);
+        if !silent.is_empty() && deps.store.take_duty(me, DUTY, lease_ms).await? {
             for instance in silent {
                 tracing::warn!(%instance, "a runner fell silent and is taken for dead");
-                core.store.tombstone(instance).await?;
+                deps.store.tombstone(instance).await?;
                 live.retain(|one| one.instance != instance);
             }
         }
         Ok(live)
     }
 
-    /// Takes what is ours and free. With doubts, asks again for what we believe to have.
-    async fn take(&mut self, mine: &BTreeSet<PartitionNo>, doubts: bool) -> Result<()> {
-        let wanted = mine.iter().filter(|no| doubts || !self.owned.contains_key(no));
+    /// Takes what is ours and free. To verify, it asks again for what we believe to have.
+    async fn take(&mut self, mine: &BTreeSet<PartitionNo>, verify: bool) -> Result<()> {
+        let wanted = mine.iter().filter(|no| verify || !self.owned.contains_key(no));
         // What turns out to be ours and should not be is drained like everything else.
         let mut wanted: BTreeSet<PartitionNo> = wanted.chain(&self.unsure).copied().collect();
-        if doubts {
+        if verify {
             wanted.extend(self.owned.keys());
         }
         if wanted.is_empty() {
             return Ok(());
         }
         let wanted: Vec<PartitionNo> = wanted.into_iter().collect();
-        let me = self.core.shared.instance();
-        let taken = match self.core.store.take_partitions(me, &wanted).await {
+        let me = self.deps.notifier.instance();
+        let taken = match self.deps.store.take_partitions(me, &wanted).await {
             Ok(taken) => {
                 self.unsure.clear();
                 taken
@@ -281,10 +281,10 @@ impl Membership {
                 return Err(error);
             }
         };
-        if doubts {
+        if verify {
             let ours: BTreeSet<PartitionNo> = taken.iter().map(|one| one.fence.partition).collect();
             // All others, also those that the loop has and we gave back meanwhile.
-            let all = 0..self.core.options.partitions;
+            let all = 0..self.deps.options.partitions;
             let lost: Vec<PartitionNo> = all.filter(|no| !ours.contains(no)).collect();
             self.owned.retain(|no, _| ours.contains(no));
             // What drains is closed again below, since taking it opens it.
@@ -301,7 +301,7 @@ impl Membership {
         let fences: Vec<Fence> = taken.iter().map(|taken| taken.fence).collect();
         if !self.tell(Command::Own(taken)).await {
             // It ends, and nothing began there.
-            self.core.store.release_partitions(me, &fences).await?;
+            self.deps.store.release_partitions(me, &fences).await?;
         }
         Ok(())
     }
@@ -312,8 +312,8 @@ impl Membership {
         while let Ok(fence) = self.drained.try_recv() {
             fences.push(fence);
         }
-        let me = self.core.shared.instance();
-        if let Err(error) = self.core.store.release_partitions(me, &fences).await {
+        let me = self.deps.notifier.instance();
+        if let Err(error) = self.deps.store.release_partitions(me, &fences).await {
             tracing::warn!(error = %chain(&error), "drained partitions were not given back");
             self.unsure.extend(fences.iter().map(|fence| fence.partition));
         }
@@ -334,13 +334,13 @@ impl Membership {
         if let Ok(fence) = self.drained.try_recv() {
             self.give_back(fence).await;
         }
-        if let Err(error) = self.core.store.tombstone(self.core.shared.instance()).await {
-            tracing::warn!(error = %chain(&error), "the runner left without a word");
+        if let Err(error) = self.deps.store.tombstone(self.deps.notifier.instance()).await {
+            tracing::warn!(error = %chain(&error), "the runner could not leave; other instances take over after a while");
         }
     }
 }
 
-/// Says once that partitions belong to nobody, and once that it is over.
+/// Logs once that partitions have no owner, and once that it is over.
 #[derive(Default)]
 struct Alarm {
     unowned: u16,
@@ -359,7 +359,7 @@ impl Alarm {
                 unowned,
                 instances,
                 own_max,
-                "partitions belong to nobody: everybody has as many as it may have"
+                "partitions have no owner: every instance has as many as it may have"
             ),
         }
         self.unowned = unowned;

@@ -1,8 +1,27 @@
 //! Messages: partitions → handlers → commits.
 //!
-//! A [`Runner`] owns its share of the partitions, reads what waits there, gives it to handlers
-//! ([`Object`], [`Consumer`], [`http`]) and publishers ([`crate::deliver`]), and commits what they
-//! return together with the end of each message. A [`Client`] sends, asks and waits.
+//! A [`Runner`] owns its share of the partitions, reads the messages that wait there, gives them to handlers
+//! ([`Object`], [`Consumer`], [`http`]) and publishers ([`crate::deliver`]), and commits their effects
+//! together with the end of each message. A [`Client`] sends messages, submits calls and waits for answers.
+//!
+//! A call passes these files, in this order:
+//!
+//! | stage | file | what happens |
+//! |---|---|---|
+//! | submit | `client/` | the client stores the call and waits (`client/waiters.rs`) |
+//! | notice | `listener.rs`, `notifier.rs` | its partition is marked dirty, by a notification or a poll |
+//! | read | `read_planner.rs` | the event loop reads what is new in its partitions |
+//! | admit | `queue/` | the message joins the queue of its stream in memory |
+//! | start | `event_loop/start.rs`, `handler/registry.rs` | its head is due: a handler is found, the state loaded (`state_cache.rs`) |
+//! | run | `run/` | the handler runs: plain, in a transaction of its own, or as publishers |
+//! | judge | `outcome/`, `availability.rs` | its result becomes a pending commit: done, retry, given up |
+//! | commit | `event_loop/commits.rs`, `commit.rs`, `stream_backoff.rs` | many pending commits become one transaction |
+//! | settle | `event_loop/settle.rs` | the stream goes on with its next message |
+//! | answer | `client/waiters.rs`, `listener.rs` | the waiting client gets the answer |
+//!
+//! Beside it: `runner.rs` starts and stops everything, `membership.rs` takes and gives back partitions
+//! (`event_loop/commands.rs`), `long_calls.rs` reports calls that run for long, `maintenance.rs` removes what
+//! is not needed any more, `gauges.rs` counts.
 //!
 //! Holds throughout: messages of a stream run one after another, in the order in which they were
 //! committed, through failures and crashes; what a handler returns takes effect exactly once, and what
@@ -11,39 +30,32 @@
 //! nothing else, until it succeeds or is given up on.
 //! Absent on purpose: the meaning of reads, commits and fences, which is the store's.
 
-mod actor;
-mod attempt;
-mod away;
-mod board;
+mod availability;
 mod client;
 mod commit;
-mod contended;
-mod context;
-mod ear;
-mod entry;
+mod event_loop;
 mod gauges;
 mod handler;
 pub mod http;
-mod listening;
+mod listener;
+mod long_calls;
+mod maintenance;
 mod membership;
+mod notifier;
 mod options;
-mod reading;
-mod registry;
+mod outcome;
+mod queue;
+mod read_planner;
+mod run;
 mod runner;
-mod running;
-mod shared;
-mod states;
-mod transactional;
-mod typed;
-mod upkeep;
+mod state_cache;
+mod stream_backoff;
 
-pub use client::{Client, ClientError, Outcome, OwnerInbox, message};
-pub use context::Context;
+pub use client::{CallOutcome, Client, ClientError, OwnerInbox, message};
 pub use gauges::Gauges;
 pub use handler::{
-    Consumer, Effects, HandlerError, InTransaction, Object, StateChange, Transactional,
-    TransactionalConsumer,
+    AsObject, Consumer, Context, Effects, HandlerError, Object, StateChange, Transactional,
+    TransactionalConsumer, Typed,
 };
 pub use options::{Options, Unrouted};
 pub use runner::{Builder, Runner};
-pub use typed::{AsObject, Typed};

@@ -63,7 +63,7 @@ pub struct Options {
     /// How often and how soon to try again.
     pub retry: Policy,
     /// How long to wait for handlers and receivers that are away. Such tries do not count.
-    pub away: GiveUpPolicy,
+    pub give_up: GiveUpPolicy,
     /// What becomes of messages of the inbox and the outbox that nobody takes.
     pub unrouted: Unrouted,
     /// Most states of objects that are kept in memory.
@@ -108,7 +108,7 @@ impl Default for Options {
             processing_after_ms: 1_000,
             grace_ms: 10_000,
             retry: Policy::default(),
-            away: GiveUpPolicy::default(),
+            give_up: GiveUpPolicy::default(),
             unrouted: Unrouted::default(),
             states_max: 50_000,
             states_bytes_max: 64 << 20,
@@ -149,8 +149,8 @@ impl Options {
         within(verb, "transactions_in_flight_max", transactions, 64)?;
         within(verb, "handler_ms_max", self.handler_ms_max, 24 * HOUR_MS)?;
         within(verb, "processing_after_ms", self.processing_after_ms, 24 * HOUR_MS)?;
-        within(verb, "give_up_secs", self.away.give_up_secs, GIVE_UP_SECS_MAX)?;
-        within(verb, "away_backoff_ms_max", self.away.backoff_ms_max, 24 * HOUR_MS)?;
+        within(verb, "give_up_secs", self.give_up.give_up_secs, GIVE_UP_SECS_MAX)?;
+        within(verb, "away_backoff_ms_max", self.give_up.backoff_ms_max, 24 * HOUR_MS)?;
         within(verb, "attempts_max", self.retry.attempts_max.into(), 1_000)
     }
 }

@@ -1,7 +1,7 @@
 //! A runner: built with its handlers, started, stopped.
 //!
-//! Holds throughout: all its tasks end with it. Stopped, it gives back what it had; dropped, it ends
-//! like a process that was killed, and others take over when it has been silent for a while.
+//! Holds throughout: all its tasks end with it. Stopped, it gives back its partitions; dropped, it ends
+//! like a process that was killed, and other instances take over when it has been silent for a while.
 
 use std::sync::Arc;
 
@@ -9,24 +9,33 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use windrow_domain::InstanceId;
 use windrow_domain::partition::PARTITIONS_MAX;
-use windrow_store::error::within;
 use windrow_store::partition::Setup;
-use windrow_store::transactional::SCRIPT_MS_MAX;
 use windrow_store::{MessageStore, Result};
 
 use crate::clock::Clock;
 use crate::deliver::{Patterns, Routes};
 use crate::signal::Stop;
 
-use super::actor::{Actor, Core};
 use super::client::Client;
-use super::gauges::Gauges;
-use super::handler::{Consumer, Object, Transactional};
+use super::event_loop::EventLoop;
+use super::gauges::{Counters, Gauges};
+use super::handler::registry::{ConsumerKind, ConsumerRoute, Registry};
+use super::handler::{Consumer, Object, Transactional, TransactionalConsumer};
 use super::membership::Membership;
+use super::notifier::Notifier;
 use super::options::Options;
-use super::registry::{Intake, Registry};
-use super::shared::Shared;
-use super::{listening, upkeep};
+use super::{listener, maintenance};
+
+/// What the parts of a runner share.
+pub(super) struct RunnerDeps {
+    pub(super) store: Arc<dyn MessageStore>,
+    pub(super) registry: Registry,
+    pub(super) options: Options,
+    pub(super) clock: Clock,
+    pub(super) notifier: Arc<Notifier>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) service: String,
+}
 
 /// Builds a [`Runner`].
 pub struct Builder {
@@ -54,9 +63,9 @@ impl Builder {
         self
     }
 
-    /// With objects of a type whose calls have their own transactions. The last one of a type counts.
+    /// With objects of a type whose calls have transactions of their own. The last one of a type counts.
     #[must_use]
-    pub fn transactional(mut self, object: impl Transactional) -> Self {
+    pub fn object_tx(mut self, object: impl Transactional) -> Self {
         let object: Arc<dyn Transactional> = Arc::new(object);
         self.registry.objects.remove(object.object_type());
         self.registry.transactional.insert(object.object_type().to_owned(), object);
@@ -67,13 +76,27 @@ impl Builder {
     /// takes them; and those of any queue that wait for it by name.
     #[must_use]
     pub fn consumer(
-        mut self,
+        self,
         name: impl Into<String>,
         patterns: Patterns,
         consumer: impl Consumer,
     ) -> Self {
-        let (name, consumer) = (name.into(), Arc::new(consumer));
-        self.registry.intakes.push(Intake { name, patterns, consumer });
+        self.consumer_route(name.into(), patterns, ConsumerKind::Plain(Arc::new(consumer)))
+    }
+
+    /// With a consumer whose messages are handled in transactions of their own.
+    #[must_use]
+    pub fn consumer_tx(
+        self,
+        name: impl Into<String>,
+        patterns: Patterns,
+        consumer: impl TransactionalConsumer,
+    ) -> Self {
+        self.consumer_route(name.into(), patterns, ConsumerKind::Transactional(Arc::new(consumer)))
+    }
+
+    fn consumer_route(mut self, name: String, patterns: Patterns, consumer: ConsumerKind) -> Self {
+        self.registry.consumers.push(ConsumerRoute { name, patterns, consumer });
         self
     }
 
@@ -96,29 +119,28 @@ impl Builder {
     pub async fn start(self) -> Result<Runner> {
         let Self { store, service, registry, options, clock } = self;
         options.check()?;
-        for object in registry.transactional.values() {
-            within("start runner", "ms_max", object.ms_max(), SCRIPT_MS_MAX)?;
-        }
-        let types = registry.objects.keys().chain(registry.transactional.keys());
+        registry.check()?;
         let setup = Setup {
             service: service.clone(),
             partitions: options.partitions,
-            object_types: types.cloned().collect(),
+            object_types: registry.object_types(),
             lifecycle: options.lifecycle,
         };
         store.set_up(setup).await?;
-        let shared = Arc::new(Shared::new(options.waiters_max));
-        let client = Client::with(store.clone(), clock.clone(), shared.clone(), None);
-        let core = Arc::new(Core { store, registry, options, clock, shared, service });
+        let notifier = Arc::new(Notifier::new(options.waiters_max));
+        let counters = Arc::default();
+        let client = Client::with(store.clone(), clock.clone(), notifier.clone(), None);
+        let deps = RunnerDeps { store, registry, options, clock, notifier, counters, service };
+        let deps = Arc::new(deps);
         let (commands, received) = mpsc::channel(COMMANDS_MAX);
         let (drained, given_back) = mpsc::channel(PARTITIONS_MAX.into());
-        let mut membership = Membership::new(core.clone(), commands, given_back);
+        let mut membership = Membership::new(deps.clone(), commands, given_back);
         membership.join().await?;
-        let actor = Actor::new(core.clone(), received, drained);
+        let event_loop = EventLoop::new(deps.clone(), received, drained);
         let stop = Stop::new();
         let mut tasks = JoinSet::new();
-        tasks.spawn(run(core.clone(), actor, membership, stop.clone()));
-        Ok(Runner { core, client, stop, tasks })
+        tasks.spawn(run(deps.clone(), event_loop, membership, stop.clone()));
+        Ok(Runner { deps, client, stop, tasks })
     }
 }
 
@@ -126,19 +148,19 @@ impl Builder {
 const COMMANDS_MAX: usize = 16;
 
 /// Runs all parts, and ends them in order: the loop, then the membership, which gives back.
-async fn run(core: Arc<Core>, actor: Actor, membership: Membership, stop: Stop) {
+async fn run(deps: Arc<RunnerDeps>, event_loop: EventLoop, membership: Membership, stop: Stop) {
     let (leave, mut parts) = (Stop::new(), JoinSet::new());
     let own = (stop.clone(), leave.clone());
     parts.spawn(async move {
-        actor.run(&own.0).await;
+        event_loop.run(&own.0).await;
         own.1.give();
     });
     let own = (stop.clone(), leave.clone());
     parts.spawn(async move { membership.run(&own.0, &own.1).await });
-    let (shared, stopped) = (core.clone(), stop.clone());
-    parts.spawn(async move { listening::run(shared, &stopped).await });
+    let (listening, stopped) = (deps.clone(), stop.clone());
+    parts.spawn(async move { listener::run(listening, &stopped).await });
     let stopped = stop.clone();
-    parts.spawn(async move { upkeep::run(core, &stopped).await });
+    parts.spawn(async move { maintenance::run(deps, &stopped).await });
     while let Some(ended) = parts.join_next().await {
         if let Err(error) = ended {
             // One part without the others would look alive and do nothing.
@@ -151,7 +173,7 @@ async fn run(core: Arc<Core>, actor: Actor, membership: Membership, stop: Stop) 
 
 /// Runs the messages of a database, together with the other runners of its service.
 pub struct Runner {
-    core: Arc<Core>,
+    deps: Arc<RunnerDeps>,
     client: Client,
     stop: Stop,
     tasks: JoinSet<()>,
@@ -174,19 +196,19 @@ impl Runner {
         self.client.clone()
     }
 
-    /// Who this is right now.
+    /// The id of this instance; another one after it was taken for dead and joined again.
     pub fn instance(&self) -> InstanceId {
-        self.core.shared.instance()
+        self.deps.notifier.instance()
     }
 
     /// Its numbers. Cheap: it asks no database.
     pub fn gauges(&self) -> Gauges {
-        self.core.shared.counters.read()
+        self.deps.counters.read()
     }
 
-    /// The same, for somebody who outlives the runner.
+    /// Reads its numbers, also after the runner has ended.
     pub fn watch(&self) -> impl Fn() -> Gauges + Send + Sync + 'static {
-        let counters = self.core.shared.counters.clone();
+        let counters = self.deps.counters.clone();
         move || counters.read()
     }
 

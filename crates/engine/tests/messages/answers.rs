@@ -13,13 +13,13 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use windrow_engine::clock::Clock;
 use windrow_engine::messages::{
-    Client, ClientError, Context, Effects, HandlerError, Object, Outcome,
+    CallOutcome, Client, ClientError, Context, Effects, HandlerError, Object,
 };
 use windrow_store::Kind;
 use windrow_testkit::pgbouncer::Upstream;
 use windrow_testkit::proxy::{Mode, Proxy};
 
-use crate::kit::*;
+use crate::support::*;
 use crate::watched::{Fate, Watched};
 
 crate::on_both_stores! {
@@ -32,7 +32,7 @@ fn still() -> Clock {
 }
 
 /// Asks by a client whose clock may stand still, and bounds it by the machine's.
-async fn heard(client: &Client, id: &str) -> Outcome {
+async fn heard(client: &Client, id: &str) -> CallOutcome {
     let call = client.call(deposit("a", id, 1), LONG);
     timeout(LONG, call).await.expect("its answer is heard").unwrap()
 }

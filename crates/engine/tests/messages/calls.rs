@@ -7,11 +7,11 @@ use bytes::Bytes;
 use windrow_domain::CrashPolicy;
 use windrow_engine::clock::Clock;
 use windrow_engine::messages::{
-    Client, ClientError, Context, Effects, HandlerError, Object, Outcome,
+    CallOutcome, Client, ClientError, Context, Effects, HandlerError, Object,
 };
 use windrow_store::Kind;
 
-use crate::kit::*;
+use crate::support::*;
 
 crate::on_both_stores! {
     a_repeated_call_gives_the_same_reply_and_other_arguments_are_refused,
@@ -32,9 +32,9 @@ async fn a_repeated_call_gives_the_same_reply_and_other_arguments_are_refused(ba
     assert!(matches!(refused, ClientError::Store(error) if error.kind == Kind::Conflict));
     assert_eq!(balance(&client, "a", "r3").await, reply("10"));
     let failed = client.call(question("a", "r4", "withdraw", r#"{"cents":11}"#), LONG).await;
-    assert_eq!(failed.unwrap(), Outcome::Failed("not enough money".to_owned()));
+    assert_eq!(failed.unwrap(), CallOutcome::Failed("not enough money".to_owned()));
     assert_eq!(client.wait(&key("r4"), LONG).await.unwrap(), {
-        Outcome::Failed("not enough money".to_owned())
+        CallOutcome::Failed("not enough money".to_owned())
     });
     runner.stop().await;
     // Somebody else, without a runner, gets the same answer.
@@ -53,7 +53,7 @@ async fn an_unknown_type_and_an_unknown_method_are_told(backend: Backend) {
         other => panic!("{other}"),
     }
     match client.call(question("a", "r", "steal", "{}"), LONG).await.unwrap() {
-        Outcome::Failed(error) => assert!(error.starts_with("cannot steal"), "{error}"),
+        CallOutcome::Failed(error) => assert!(error.starts_with("cannot steal"), "{error}"),
         other => panic!("{other:?}"),
     }
 }
@@ -120,7 +120,7 @@ async fn after_a_crash_the_policy_decides(backend: Backend) {
     drop(first);
     let second = runner(store.clone()).object(wallet()).start().await.unwrap();
     let client = second.client();
-    let died = Outcome::Failed("its instance died while it ran".to_owned());
+    let died = CallOutcome::Failed("its instance died while it ran".to_owned());
     assert_eq!(client.wait(&key("r1"), LONG).await.unwrap(), died);
     assert_eq!(client.wait(&key("r2"), LONG).await.unwrap(), reply("2"));
     let live = store.members().await.unwrap();

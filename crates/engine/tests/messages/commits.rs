@@ -7,7 +7,7 @@ use windrow_engine::messages::{Context, Effects, Options};
 use windrow_store::call::NewCall;
 use windrow_store::event::Append;
 
-use crate::kit::*;
+use crate::support::*;
 use crate::watched::{Fate, Watched};
 
 crate::on_both_stores! {
@@ -39,7 +39,7 @@ async fn effects_happen_once_though_replies_are_lost(backend: Backend) {
     }
     for call in &calls {
         let outcome = client.wait(&call.key, LONG).await.unwrap();
-        assert!(matches!(outcome, windrow_engine::messages::Outcome::Reply(_)), "{outcome:?}");
+        assert!(matches!(outcome, windrow_engine::messages::CallOutcome::Reply(_)), "{outcome:?}");
     }
     for wallet in 0..7 {
         let wanted = calls.iter().filter(|call| call.object_id == format!("w{wallet}")).count();
@@ -73,7 +73,7 @@ async fn a_commit_that_is_refused_for_a_lock_is_nobodys_try(backend: Backend) {
     for call in &calls {
         // Chance may put one off many times, each time for longer.
         let outcome = client.wait(&call.key, LONG * 6).await.unwrap();
-        assert!(matches!(outcome, windrow_engine::messages::Outcome::Reply(_)), "{outcome:?}");
+        assert!(matches!(outcome, windrow_engine::messages::CallOutcome::Reply(_)), "{outcome:?}");
     }
     let gauges = runner.gauges();
     assert_eq!((gauges.dead, gauges.commits_unknown), (0, 0));

@@ -8,7 +8,7 @@ use windrow_engine::clock::Clock;
 use windrow_engine::messages::{Effects, HandlerError, Options};
 use windrow_store::{Kind, Scope};
 
-use crate::kit::*;
+use crate::support::*;
 
 crate::on_both_stores! {
     a_stream_keeps_its_order_through_failures_and_others_go_on,

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 use standardwebhooks::Webhook as Verifier;
 use windrow_domain::{CallState, CrashPolicy};
-use windrow_engine::messages::Outcome;
+use windrow_engine::messages::CallOutcome;
 use windrow_engine::messages::http::{Options, Remote};
 use windrow_store::call::NewCall;
 use windrow_testkit::upstream::{Reply, Script, Upstream};
 
-use crate::kit::*;
+use crate::support::*;
 use crate::watched::{Fate, Watched};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -81,7 +81,7 @@ async fn a_handler_that_refuses_for_good_or_fails_for_a_while_is_understood() {
     let client = runner.client();
     assert_eq!(client.call(deposit("7", "r1", 5), LONG).await.unwrap(), reply("1"));
     match client.call(deposit("7", "r2", 5), LONG).await.unwrap() {
-        Outcome::Failed(error) => {
+        CallOutcome::Failed(error) => {
             assert!(error.contains("422: never") && !error.contains("hidden"), "{error}");
         }
         other => panic!("{other:?}"),
@@ -106,7 +106,7 @@ async fn a_call_that_must_not_run_twice_fails_when_its_result_is_lost() {
     let call = NewCall { policy: CrashPolicy::Fail, ..deposit("7", "r1", 5) };
     let outcome = runner.client().call(call, LONG).await.unwrap();
     let lost = "it ran, and what it gave could not be stored".to_owned();
-    assert_eq!(outcome, Outcome::Failed(lost));
+    assert_eq!(outcome, CallOutcome::Failed(lost));
     assert_eq!(upstream.seen().len(), 1);
     assert_eq!(inner.call(&key("r1")).await.unwrap().state, CallState::Failed);
 }

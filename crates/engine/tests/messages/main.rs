@@ -4,17 +4,17 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod answers;
-mod away;
+mod availability;
 mod calls;
 mod commits;
 mod failures;
 mod http;
 mod idle;
-mod kit;
+mod long_calls;
 mod members;
 mod outbox;
-mod running;
-mod storm;
+mod stress;
+mod support;
 mod suspects;
 mod transactional;
 mod watched;
@@ -25,13 +25,13 @@ macro_rules! on_both_stores {
         mod sqlite {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
-                super::$name(crate::kit::Backend::Sqlite).await;
+                super::$name(crate::support::Backend::Sqlite).await;
             })*
         }
         mod postgres {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
-                super::$name(crate::kit::Backend::Postgres).await;
+                super::$name(crate::support::Backend::Postgres).await;
             })*
         }
     };

@@ -8,7 +8,7 @@ use windrow_engine::clock::Clock;
 use windrow_engine::messages::{Context, Effects, Options};
 use windrow_store::partition::Setup;
 
-use crate::kit::*;
+use crate::support::*;
 use crate::watched::{Fate, Watched};
 
 crate::on_both_stores! {

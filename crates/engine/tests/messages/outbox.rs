@@ -10,7 +10,7 @@ use windrow_engine::deliver::{OutgoingMessage, Patterns, Publisher, Route, Route
 use windrow_engine::messages::{Context, Effects, Options, Unrouted};
 use windrow_store::message::NewMessage;
 
-use crate::kit::*;
+use crate::support::*;
 
 crate::on_both_stores! {
     a_partial_failure_repeats_only_what_is_left,

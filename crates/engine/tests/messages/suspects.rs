@@ -10,7 +10,7 @@ use windrow_engine::messages::{Context, Effects, Options, Runner};
 use windrow_store::message::MessagesQuery;
 use windrow_store::{Scope, Store};
 
-use crate::kit::*;
+use crate::support::*;
 
 crate::on_both_stores! {
     heads_of_a_dead_owners_partitions_run_one_at_a_time,

@@ -7,8 +7,7 @@ use bytes::Bytes;
 use tempfile::TempDir;
 use windrow_domain::Expected;
 use windrow_engine::messages::{
-    Client, Context, Effects, HandlerError, InTransaction, Outcome, Transactional,
-    TransactionalConsumer,
+    CallOutcome, Client, Context, Effects, HandlerError, Transactional, TransactionalConsumer,
 };
 use windrow_store::call::NewCall;
 use windrow_store::message::NewMessage;
@@ -16,7 +15,7 @@ use windrow_store::transactional::{SCRIPT_MS_MAX, Sql, Value};
 use windrow_store::{Kind, Store};
 use windrow_store_sqlite::SqliteStore;
 
-use crate::kit::*;
+use crate::support::*;
 use crate::watched::{Fate, Watched};
 
 crate::on_both_stores! {
@@ -94,7 +93,7 @@ async fn on_disk(backend: Backend) -> (TempDir, Arc<dyn Store>) {
     (dir, Arc::new(store))
 }
 
-async fn rows(client: &Client, account: &str) -> Outcome {
+async fn rows(client: &Client, account: &str) -> CallOutcome {
     client.call(book(account, &format!("rows of {account}"), "rows"), LONG).await.unwrap()
 }
 
@@ -111,7 +110,7 @@ fn unsure(verb: &'static str, no: u64) -> Fate {
 async fn own_rows_and_effects_happen_once_though_replies_are_lost(backend: Backend) {
     let (_dir, inner) = on_disk(backend).await;
     let store = Watched::new(inner.clone(), unsure);
-    let built = runner(store.clone()).transactional(ledger()).object(wallet());
+    let built = runner(store.clone()).object_tx(ledger()).object(wallet());
     let runner = built.start().await.unwrap();
     let client = runner.client();
     let calls: Vec<_> =
@@ -123,7 +122,7 @@ async fn own_rows_and_effects_happen_once_though_replies_are_lost(backend: Backe
     client.submit(deposit("w", "d", 5)).await.unwrap();
     for call in &calls {
         let outcome = client.wait(&call.key, LONG).await.unwrap();
-        assert!(matches!(outcome, Outcome::Reply(_)), "{outcome:?}");
+        assert!(matches!(outcome, CallOutcome::Reply(_)), "{outcome:?}");
     }
     for account in 0..4 {
         let name = format!("a{account}");
@@ -140,14 +139,14 @@ async fn own_rows_and_effects_happen_once_though_replies_are_lost(backend: Backe
 async fn whatever_goes_wrong_is_a_try_that_leaves_nothing(backend: Backend) {
     let (_dir, store) = on_disk(backend).await;
     let ledger = Ledger { ms_max: 300 };
-    let runner = runner(store.clone()).transactional(ledger).start().await.unwrap();
+    let runner = runner(store.clone()).object_tx(ledger).start().await.unwrap();
     let client = runner.client();
     for method in ["fail", "panic", "hang", "nonsense", "stale"] {
         let outcome = client.call(book("a", method, method), LONG).await.unwrap();
-        assert!(matches!(outcome, Outcome::Reply(_)), "{method}: {outcome:?}");
+        assert!(matches!(outcome, CallOutcome::Reply(_)), "{method}: {outcome:?}");
     }
     let never = client.call(book("a", "never", "never"), LONG).await.unwrap();
-    assert_eq!(never, Outcome::Failed("never".to_owned()));
+    assert_eq!(never, CallOutcome::Failed("never".to_owned()));
     assert_eq!(rows(&client, "a").await, reply("Int(5)"));
     assert_eq!(inner_version(&*store).await, 5);
     let gauges = runner.gauges();
@@ -162,7 +161,7 @@ async fn inner_version(store: &dyn Store) -> u64 {
 #[tokio::test]
 async fn a_transaction_has_its_bounds() {
     for ms_max in [0, SCRIPT_MS_MAX + 1] {
-        let built = runner(store(Backend::Sqlite).await).transactional(Ledger { ms_max });
+        let built = runner(store(Backend::Sqlite).await).object_tx(Ledger { ms_max });
         let refused = built.start().await.err().expect("the bound is checked at the start");
         assert_eq!(refused.kind, Kind::Invalid);
     }
@@ -195,8 +194,8 @@ impl TransactionalConsumer for Diary {
 async fn a_consumers_own_rows_and_effects_happen_once_though_replies_are_lost(backend: Backend) {
     let (_dir, inner) = on_disk(backend).await;
     let store = Watched::new(inner.clone(), unsure);
-    let diary = InTransaction::new(Diary("diary")).unwrap();
-    let built = runner(store.clone()).transactional(ledger()).consumer("diary", all(), diary);
+    let diary = Diary("diary");
+    let built = runner(store.clone()).object_tx(ledger()).consumer_tx("diary", all(), diary);
     let runner = built.start().await.unwrap();
     let messages = (0..60).map(|no| inbox(&format!("s{}", no % 4), &format!("m{no}")));
     runner.client().send(messages.collect()).await.unwrap();
@@ -213,10 +212,9 @@ async fn a_consumer_that_panics_or_waits_for_others_by_name_leaves_nothing_behin
     backend: Backend,
 ) {
     let (_dir, store) = on_disk(backend).await;
-    let consumer = |name| InTransaction::new(Diary(name)).unwrap();
-    let built = runner(store.clone()).transactional(ledger());
-    let built = built.consumer("one", all(), consumer("one"));
-    let runner = built.consumer("two", all(), consumer("two")).start().await.unwrap();
+    let built = runner(store.clone()).object_tx(ledger());
+    let built = built.consumer_tx("one", all(), Diary("one"));
+    let runner = built.consumer_tx("two", all(), Diary("two")).start().await.unwrap();
     let said = |id: &str, said: &str, consumers: &[&str]| NewMessage {
         payload: Bytes::from(said.to_owned()),
         consumers: consumers.iter().map(|name| (*name).to_owned()).collect(),
@@ -257,6 +255,7 @@ async fn a_consumers_transaction_has_its_bounds() {
             SCRIPT_MS_MAX + 1
         }
     }
-    let refused = InTransaction::new(Slow).err().expect("the bound is checked before it runs");
+    let built = runner(store(Backend::Sqlite).await).consumer_tx("slow", all(), Slow);
+    let refused = built.start().await.err().expect("the bound is checked at the start");
     assert_eq!(refused.kind, Kind::Invalid);
 }

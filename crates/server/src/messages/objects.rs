@@ -14,7 +14,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 use uuid::Uuid;
 use windrow_domain::{CallState, CrashPolicy, RequestId};
-use windrow_engine::messages::{ClientError, Outcome};
+use windrow_engine::messages::{CallOutcome, ClientError};
 use windrow_store::Kind;
 use windrow_store::call::{CALLER_BYTES_MAX, Call, CallKey, NewCall};
 
@@ -131,12 +131,12 @@ pub(crate) async fn call(
 }
 
 /// The call as it is by now.
-fn take(call: &mut Call, outcome: Outcome) {
+fn take(call: &mut Call, outcome: CallOutcome) {
     match outcome {
-        Outcome::Pending => {}
-        Outcome::Expired => call.state = CallState::Expired,
-        Outcome::Reply(reply) => (call.state, call.reply) = (CallState::Completed, Some(reply)),
-        Outcome::Failed(error) => (call.state, call.error) = (CallState::Failed, Some(error)),
+        CallOutcome::Pending => {}
+        CallOutcome::Expired => call.state = CallState::Expired,
+        CallOutcome::Reply(reply) => (call.state, call.reply) = (CallState::Completed, Some(reply)),
+        CallOutcome::Failed(error) => (call.state, call.error) = (CallState::Failed, Some(error)),
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use tokio::sync::Semaphore;
-use windrow_engine::messages::{Client, ClientError, Gauges, Outcome};
+use windrow_engine::messages::{CallOutcome, Client, ClientError, Gauges};
 use windrow_store::MessageStore;
 use windrow_store::call::CallKey;
 
@@ -60,11 +60,11 @@ impl Messages {
         app: &App,
         key: &CallKey,
         longest: Duration,
-    ) -> windrow_store::Result<Outcome> {
-        let Ok(_place) = self.waiters.try_acquire() else { return Ok(Outcome::Pending) };
+    ) -> windrow_store::Result<CallOutcome> {
+        let Ok(_place) = self.waiters.try_acquire() else { return Ok(CallOutcome::Pending) };
         tokio::select! {
             outcome = self.client.wait(key, longest) => outcome,
-            () = app.rest.stopping() => Ok(Outcome::Pending),
+            () = app.rest.stopping() => Ok(CallOutcome::Pending),
         }
     }
 }

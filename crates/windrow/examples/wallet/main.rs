@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Parser;
-use windrow::engine::messages::Outcome;
+use windrow::engine::messages::CallOutcome;
 
 use place::{Place, ask, start};
 use wallet::Ask;
@@ -82,9 +82,9 @@ async fn show(place: &Place) -> Result<()> {
     for (id, wallet, question) in calls {
         let outcome = ask(&client, &format!("{run}-{id}"), wallet, &question).await?;
         let answer = match &outcome {
-            Outcome::Reply(reply) => String::from_utf8_lossy(reply).into_owned(),
-            Outcome::Failed(error) => format!("refused: {error}"),
-            Outcome::Expired | Outcome::Pending => format!("{outcome:?}"),
+            CallOutcome::Reply(reply) => String::from_utf8_lossy(reply).into_owned(),
+            CallOutcome::Failed(error) => format!("refused: {error}"),
+            CallOutcome::Expired | CallOutcome::Pending => format!("{outcome:?}"),
         };
         println!("{id}  {wallet}  {:<44}  {answer}", format!("{question:?}"));
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use windrow::domain::{CrashPolicy, Owner, RequestId};
-use windrow::engine::messages::{AsObject, Client, Options, Outcome, Runner};
+use windrow::engine::messages::{AsObject, CallOutcome, Client, Options, Runner};
 use windrow::postgres::PostgresStore;
 use windrow::sqlite::SqliteStore;
 use windrow::store::MessageStore;
@@ -75,7 +75,7 @@ pub(crate) fn question(id: &str, wallet: &str, ask: &Ask) -> Result<NewCall> {
 }
 
 /// Asks, and waits for the answer.
-pub(crate) async fn ask(client: &Client, id: &str, wallet: &str, ask: &Ask) -> Result<Outcome> {
+pub(crate) async fn ask(client: &Client, id: &str, wallet: &str, ask: &Ask) -> Result<CallOutcome> {
     let patience = Duration::from_secs(30);
     Ok(client.call(question(id, wallet, ask)?, patience).await?)
 }

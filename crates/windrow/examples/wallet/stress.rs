@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use tokio::task::JoinSet;
 use windrow::domain::{CallState, Stream};
-use windrow::engine::messages::{Client, Outcome};
+use windrow::engine::messages::{CallOutcome, Client};
 use windrow::store::call::CallsQuery;
 use windrow::store::{MessageStore, Scope};
 
@@ -37,7 +37,7 @@ struct Asked {
     id: String,
     wallet: String,
     ask: Ask,
-    outcome: Outcome,
+    outcome: CallOutcome,
 }
 
 fn name(wallet: usize) -> String {
@@ -134,15 +134,17 @@ async fn insist(
     ask: &Ask,
     dice: &mut fastrand::Rng,
     tally: &Tally,
-) -> Result<Outcome> {
+) -> Result<CallOutcome> {
     loop {
         let patience = Duration::from_millis(dice.u64(1..400));
         let call = client.call(question(id, wallet, ask)?, Duration::from_secs(30));
         match tokio::time::timeout(patience, call).await {
-            Ok(Ok(outcome @ (Outcome::Reply(_) | Outcome::Failed(_)))) => return Ok(outcome),
-            Ok(Ok(Outcome::Expired)) => bail!("call {id} has expired"),
+            Ok(Ok(outcome @ (CallOutcome::Reply(_) | CallOutcome::Failed(_)))) => {
+                return Ok(outcome);
+            }
+            Ok(Ok(CallOutcome::Expired)) => bail!("call {id} has expired"),
             // Busy, or cut off: what was written is found under the id.
-            Ok(Err(_) | Ok(Outcome::Pending)) | Err(_) => {
+            Ok(Err(_) | Ok(CallOutcome::Pending)) | Err(_) => {
                 tally.gave_up.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -169,7 +171,7 @@ async fn check(client: &Client, store: &dyn MessageStore, asked: &[Asked]) -> Re
     for Asked { id, wallet, ask: question, outcome } in asked {
         let again = ask(client, id, wallet, question).await?;
         anyhow::ensure!(again == *outcome, "call {id} gave {outcome:?} and then {again:?}");
-        if let Outcome::Reply(_) = outcome {
+        if let CallOutcome::Reply(_) = outcome {
             for (wallet, cents) in moved(wallet, question) {
                 let entry = expected.entry(wallet).or_default();
                 *entry = (entry.0 + cents, entry.1 + 1);
@@ -179,7 +181,7 @@ async fn check(client: &Client, store: &dyn MessageStore, asked: &[Asked]) -> Re
     let mut total = 0;
     for (wallet, (cents, changes)) in &expected {
         let id = format!("check-{}-{wallet}", std::process::id());
-        let Outcome::Reply(reply) = ask(client, &id, wallet, &Ask::Balance).await? else {
+        let CallOutcome::Reply(reply) = ask(client, &id, wallet, &Ask::Balance).await? else {
             bail!("wallet {wallet} has no balance");
         };
         let balance: Balance = serde_json::from_slice(&reply)?;

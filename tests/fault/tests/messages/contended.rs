@@ -8,7 +8,8 @@ use windrow::domain::{CrashPolicy, Expected, Queue, RequestId};
 use windrow::engine::clock::Clock;
 use windrow::engine::deliver::Patterns;
 use windrow::engine::messages::{
-    Client, Consumer, Context, Effects, HandlerError, Object, Options, Outcome, Runner, Unrouted,
+    CallOutcome, Client, Consumer, Context, Effects, HandlerError, Object, Options, Runner,
+    Unrouted,
 };
 use windrow::store::call::{CallKey, NewCall};
 use windrow::store::event::Append;
@@ -95,7 +96,7 @@ async fn round(client: &Client, no: u64, with_culprits: bool) -> Duration {
     }
     for object in 0..NEIGHBOURS {
         let outcome = client.wait(&key(object, no), WITHIN).await.unwrap();
-        assert_eq!(outcome, Outcome::Reply(no.to_string().into()), "counter {object}");
+        assert_eq!(outcome, CallOutcome::Reply(no.to_string().into()), "counter {object}");
     }
     for at in 0..NEIGHBOURS {
         let name = stream(&format!("n{at}"));

@@ -17,8 +17,7 @@ use bytes::Bytes;
 use crate::deliver::{BadOption, webhook};
 use crate::http::endpoint::SignedEndpoint;
 
-use super::context::Context;
-use super::handler::{Consumer, Effects, HandlerError, Object};
+use super::handler::{Consumer, Context, Effects, HandlerError, Object};
 
 /// Where a handler is, and how to treat it: the same options as a webhook's.
 pub type Options = webhook::Options;

@@ -36,7 +36,7 @@ use windrow_domain::{Expected, Queue, Stream};
 use windrow_store::event::Append;
 use windrow_store::message::Headers;
 
-use crate::messages::context::Context;
+use crate::messages::handler::context::Context;
 use crate::messages::handler::{Effects, HandlerError, StateChange};
 
 /// The body of a request.

@@ -1,0 +1,101 @@
+//! Handlers: code that is given a message or a call and returns what comes of it.
+//!
+//! Holds throughout: a handler writes nothing itself. What it returns ([`Effects`]) is committed
+//! together with the end of its message, so the effect happens exactly once however often the handler
+//! ran. What it does outside of that happens at least once. A handler that needs SQL of its own
+//! ([`Transactional`], [`TransactionalConsumer`]) gets a transaction, in which its effects are
+//! committed, too.
+
+pub(crate) mod context;
+mod effects;
+pub(crate) mod error;
+pub(crate) mod registry;
+pub(crate) mod typed;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use windrow_store::transactional::Sql;
+
+pub use self::context::Context;
+pub use self::effects::{Effects, StateChange};
+pub use self::error::HandlerError;
+pub use self::typed::{AsObject, Typed};
+
+/// Objects of one type: calls of one object run one after another, those of others beside them.
+#[async_trait]
+pub trait Object: Send + Sync + 'static {
+    /// The type, without a slash: `wallet`.
+    fn object_type(&self) -> &str;
+
+    /// Runs a method of the object that the context names.
+    async fn call(
+        &self,
+        context: Context,
+        method: &str,
+        args: Bytes,
+    ) -> Result<Effects, HandlerError>;
+
+    /// Whether its effects are outside of what it returns, so that the beginning of each try is to be
+    /// stored first.
+    fn is_outside(&self) -> bool {
+        false
+    }
+}
+
+/// Objects of one type whose calls have SQL of their own. Each call runs alone in its own transaction:
+/// what it writes and what it returns happen together, exactly once. It holds a connection for as long as
+/// it runs (on SQLite, everybody who writes waits for it), so it is to be short, and may not wait for the
+/// store in any other way, such as a call through a client. Windrow's own tables are not its to write.
+#[async_trait]
+pub trait Transactional: Send + Sync + 'static {
+    /// The type, without a slash: `wallet`.
+    fn object_type(&self) -> &str;
+
+    /// Runs a method of the object that the context names. After a statement that failed, nothing is
+    /// committed; the error, passed on with `?`, is tried again.
+    async fn call(
+        &self,
+        context: Context,
+        sql: &mut dyn Sql,
+        method: &str,
+        args: Bytes,
+    ) -> Result<Effects, HandlerError>;
+
+    /// How long it may take in milliseconds, up to [`windrow_store::transactional::SCRIPT_MS_MAX`].
+    fn ms_max(&self) -> u64 {
+        1_000
+    }
+}
+
+/// Takes messages.
+#[async_trait]
+pub trait Consumer: Send + Sync + 'static {
+    /// Handles a message.
+    async fn consume(&self, context: Context, payload: Bytes) -> Result<Effects, HandlerError>;
+
+    /// Whether its effects are outside of what it returns, so that the beginning of each try is to be
+    /// stored first.
+    fn is_outside(&self) -> bool {
+        false
+    }
+}
+
+/// Takes messages, with SQL of its own. As of [`Transactional`]: each message is taken alone in its own
+/// transaction, what is written and what is returned happen together, exactly once, and it is to be
+/// short.
+#[async_trait]
+pub trait TransactionalConsumer: Send + Sync + 'static {
+    /// Handles a message. After a statement that failed, nothing is committed; the error, passed on with
+    /// `?`, is tried again.
+    async fn consume(
+        &self,
+        context: Context,
+        sql: &mut dyn Sql,
+        payload: Bytes,
+    ) -> Result<Effects, HandlerError>;
+
+    /// How long it may take in milliseconds, up to [`windrow_store::transactional::SCRIPT_MS_MAX`].
+    fn ms_max(&self) -> u64 {
+        1_000
+    }
+}
