@@ -14,6 +14,7 @@ use windrow_store::{Result, Store};
 use crate::Options;
 use crate::clock::Clock;
 use crate::finalise::Finaliser;
+use crate::maintenance::{self, Maintenance, Step, repeat};
 use crate::member::Membership;
 use crate::signal::Stop;
 use windrow_store::error::chain;
@@ -55,19 +56,9 @@ pub(crate) struct Sweeper {
 impl Sweeper {
     /// Sweeps until it is stopped.
     pub(crate) async fn run(mut self, stop: &Stop) {
-        loop {
-            match self.step().await {
-                Ok(swept) if swept == Swept::default() => {}
-                Ok(swept) => tracing::info!(?swept, "swept"),
-                Err(error) => tracing::warn!(error = %chain(&error), "the sweep broke off"),
-            }
-            let (least, most) = (self.options.sweep_ms_min, self.options.sweep_ms_max);
-            let pause = self.rng.u64(least..=most.max(least));
-            tokio::select! {
-                () = self.clock.sleep(Duration::from_millis(pause)) => {}
-                () = stop.given() => return,
-            }
-        }
+        let clock = self.clock.clone();
+        self.round().await;
+        maintenance::run(self, &clock, stop).await;
     }
 
     /// One round.
@@ -99,20 +90,15 @@ impl Sweeper {
     async fn sweep(&self, swept: &mut Swept) -> Result<()> {
         let rows = self.options.sweep_rows_max;
         self.store.reap_members(self.options.member_stale_ms, rows).await?;
-        for _ in 0..STEPS_MAX {
+        swept.leases = repeat(STEPS_MAX, || async {
             let lost = self.store.return_lost(rows, self.options.crashes_max).await?;
-            swept.leases += lost.leases;
-            if lost.leases < rows.into() {
-                break;
-            }
-        }
-        for _ in 0..STEPS_MAX {
-            let expired = self.store.expire_batches(rows).await?.len();
-            swept.expired += expired as u64;
-            if expired < rows as usize {
-                break;
-            }
-        }
+            Ok(Step::of(lost.leases, rows))
+        })
+        .await?;
+        swept.expired = repeat(STEPS_MAX, || async {
+            Ok(Step::of(self.store.expire_batches(rows).await?.len() as u64, rows))
+        })
+        .await?;
         Ok(())
     }
 
@@ -121,13 +107,11 @@ impl Sweeper {
         let rows = self.options.sweep_rows_max;
         let pruned = self.store.prune(self.options.retention, rows).await?;
         let mut removed = pruned.members + self.remove_dropped(rows).await;
-        for _ in 0..STEPS_MAX {
+        removed += repeat(STEPS_MAX, || async {
             let reaped = self.store.reap(rows).await?;
-            removed += reaped.rows;
-            if !reaped.more {
-                break;
-            }
-        }
+            Ok(Step { done: reaped.rows, more: reaped.more })
+        })
+        .await?;
         // Outputs lose their batch by retention. Without it nothing is deleted on a guess: the storage
         // may hold outputs of another database.
         if self.options.retention.closed_batch_secs.is_none() {
@@ -158,6 +142,21 @@ impl Sweeper {
             }
         }
         removed
+    }
+}
+
+impl Maintenance for Sweeper {
+    async fn round(&mut self) {
+        match self.step().await {
+            Ok(swept) if swept == Swept::default() => {}
+            Ok(swept) => tracing::info!(?swept, "swept"),
+            Err(error) => tracing::warn!(error = %chain(&error), "the sweep broke off"),
+        }
+    }
+
+    fn pause(&mut self) -> Duration {
+        let (least, most) = (self.options.sweep_ms_min, self.options.sweep_ms_max);
+        Duration::from_millis(self.rng.u64(least..=most.max(least)))
     }
 }
 
