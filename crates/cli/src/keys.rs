@@ -6,7 +6,7 @@ use windrow::domain::Role;
 use windrow::prelude::*;
 use windrow::store::inspect::PAGE_MAX;
 use windrow::store::key::{Key, KeysQuery};
-use windrow_server::secret::{Secret, Terms};
+use windrow_server::api_key::{ApiKey, KeySpec};
 
 use crate::clock;
 use crate::context::Context;
@@ -65,10 +65,10 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
 }
 
 /// Makes a key; its text is nowhere else.
-pub(crate) async fn make(store: &dyn Store, terms: Terms) -> anyhow::Result<(Key, Secret)> {
-    let (id, secret) = Secret::make().context("the system gave no random bytes")?;
-    let key = store.add_key(secret.to_new_key(id, terms)).await?;
-    Ok((key, secret))
+pub(crate) async fn make(store: &dyn Store, spec: KeySpec) -> anyhow::Result<(Key, ApiKey)> {
+    let (id, api_key) = ApiKey::generate().context("the system gave no random bytes")?;
+    let key = store.add_key(api_key.to_new_key(id, spec)).await?;
+    Ok((key, api_key))
 }
 
 /// Whether some key of an admin is in use.
@@ -96,17 +96,17 @@ async fn all(store: &dyn Store, scope: &Scope) -> anyhow::Result<Vec<Key>> {
 async fn create(context: &Context, args: CreateArgs) -> anyhow::Result<Ending> {
     let store = context.open().await?;
     let life = args.days.map(|days| SignedDuration::from_hours(24 * i64::from(days)));
-    let terms = Terms {
+    let spec = KeySpec {
         owner: context.config.owner.clone(),
         role: if args.admin { Role::Admin } else { Role::Member },
         name: args.name,
         expires_at: life.map(|life| clock::now() + life),
     };
-    let (key, secret) = make(&*store, terms).await?;
-    let value = serde_json::json!({ "key": key, "secret": secret.reveal() });
+    let (key, api_key) = make(&*store, spec).await?;
+    let value = serde_json::json!({ "key": key, "secret": api_key.reveal() });
     context.tell(&value, || {
         let (owner, role) = (&key.owner, key.role.as_str());
-        format!("A key of {owner} ({role}), shown only now: {}\nid: {}", secret.reveal(), key.id)
+        format!("A key of {owner} ({role}), shown only now: {}\nid: {}", api_key.reveal(), key.id)
     })?;
     Ok(Ending::Good)
 }

@@ -18,8 +18,8 @@ use windrow::engine::storage::Storage;
 use windrow::engine::{Engine, Event, Report};
 use windrow::prelude::*;
 use windrow::store::Kind;
-use windrow_server::secret::{Secret, Terms};
-use windrow_server::shared::Shared;
+use windrow_server::api_key::{ApiKey, KeySpec};
+use windrow_server::throttled_executor::ThrottledExecutor;
 use windrow_server::tls::Tls;
 use windrow_server::{App, Messages, Metrics, Parts, Routes, Unserved};
 
@@ -140,7 +140,7 @@ fn messages(message_runner: Option<&MessageRunner>, store: &Arc<dyn Store>) -> M
 async fn count_closed(mut events: broadcast::Receiver<Event>, metrics: Metrics) {
     loop {
         match events.recv().await {
-            Ok(Event::Closed { batch }) => metrics.closed(&batch),
+            Ok(Event::Closed { batch }) => metrics.observe_closed(&batch),
             Ok(Event::OutputFailed { .. }) | Err(RecvError::Lagged(_)) => {}
             Err(RecvError::Closed) => return,
         }
@@ -205,7 +205,7 @@ fn executor(
         return Ok(None);
     }
     let executor = args.upstream.executor_for_all(context, to)?;
-    Ok(Some(Arc::new(metrics.executor(Shared::new(executor)))))
+    Ok(Some(Arc::new(metrics.executor(ThrottledExecutor::new(executor)))))
 }
 
 fn tls(context: &Context) -> anyhow::Result<Option<Tls>> {
@@ -229,36 +229,36 @@ async fn greet(
     let address = format!("{scheme}://{}", listener.local_addr()?);
     let value = serde_json::json!({
         "listening": address,
-        "admin_key": made.as_ref().map(Secret::reveal),
+        "admin_key": made.as_ref().map(ApiKey::reveal),
     });
     context.tell(&value, || {
         let work = if no_work { ", without a worker for batches" } else { "" };
         let mut said = format!("Windrow listens on {address}{work}.");
-        if let Some(secret) = &made {
-            said += &format!("\nThe admin's key, shown only now: {}", secret.reveal());
+        if let Some(api_key) = &made {
+            said += &format!("\nThe admin's key, shown only now: {}", api_key.reveal());
         }
         said
     })
 }
 
 /// Makes sure that there is an admin. Gives the key when it was made here.
-async fn admin_key(context: &Context, store: &dyn Store) -> anyhow::Result<Option<Secret>> {
-    let terms = Terms {
+async fn admin_key(context: &Context, store: &dyn Store) -> anyhow::Result<Option<ApiKey>> {
+    let spec = KeySpec {
         owner: context.config.owner.clone(),
         role: Role::Admin,
         name: "admin".to_owned(),
         expires_at: None,
     };
     if let Some(chosen) = std::env::var(ADMIN_KEY).ok().filter(|text| !text.is_empty()) {
-        let secret = Secret::chosen(&chosen).with_context(|| {
+        let api_key = ApiKey::chosen(&chosen).with_context(|| {
             let remedy = "choose a longer one, or unset it to have one made.";
             Told::new(Ending::Config, format!("{ADMIN_KEY} cannot be a key"), remedy)
         })?;
-        return match store.find_key(&secret.hash()).await {
+        return match store.find_key(&api_key.hash()).await {
             Ok(key) if key.role == Role::Admin => Ok(None),
             Ok(_) => Err(not_admins("is the key of a member")),
             Err(error) if error.kind == Kind::Missing => {
-                match store.add_key(secret.to_new_key(KeyId::new(), terms)).await {
+                match store.add_key(api_key.to_new_key(KeyId::new(), spec)).await {
                     Ok(_) => Ok(None),
                     // It is known, and not let in.
                     Err(error) if error.kind == Kind::Conflict => {
@@ -272,7 +272,7 @@ async fn admin_key(context: &Context, store: &dyn Store) -> anyhow::Result<Optio
     }
     match keys::has_admin(store).await? {
         true => Ok(None),
-        false => keys::make(store, terms).await.map(|(_, secret)| Some(secret)),
+        false => keys::make(store, spec).await.map(|(_, api_key)| Some(api_key)),
     }
 }
 

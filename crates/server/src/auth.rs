@@ -21,15 +21,15 @@ use windrow_domain::{KeyId, Owner};
 use windrow_store::key::Key;
 use windrow_store::{Kind, Scope};
 
+use crate::api_key::ApiKey;
 use crate::app::App;
 use crate::error::{Error, Result};
 use crate::options::Options;
-use crate::secret::Secret;
 
 /// The header by which an admin acts for an owner.
 const ACT_FOR: &str = "windrow-owner";
 /// Keys that are believed for a moment; more than that are asked for every time.
-const KNOWN_MAX: usize = 10_000;
+const CACHED_KEYS_MAX: usize = 10_000;
 /// Keys whose use waits to be noted.
 const USED_MAX: usize = 1_000;
 /// Owners whose rate is remembered before those at rest are forgotten.
@@ -47,7 +47,7 @@ pub struct Caller {
     /// From where.
     pub address: Option<IpAddr>,
     /// An admin that named no owner may reach everybody's.
-    everybody: bool,
+    reaches_all: bool,
     /// Of the key's text.
     hash: [u8; 32],
 }
@@ -55,7 +55,7 @@ pub struct Caller {
 impl Caller {
     /// What exists for it when it names an object: an admin may reach everybody's.
     pub fn scope(&self) -> Scope {
-        match self.everybody {
+        match self.reaches_all {
             true => Scope::All,
             false => self.own(),
         }
@@ -73,7 +73,7 @@ impl Caller {
 
     /// Whether its key is still good, for one whose request goes on for long. Trouble with the
     /// database says nothing about the key.
-    pub(crate) async fn is_let_in(&self, app: &App) -> bool {
+    pub(crate) async fn is_still_valid(&self, app: &App) -> bool {
         match app.guard.find(app, self.hash).await {
             Ok(_) => true,
             Err(error) => error.status != StatusCode::UNAUTHORIZED,
@@ -96,16 +96,16 @@ impl Caller {
 /// What is known of keys and rates.
 #[derive(Debug)]
 pub(crate) struct Guard {
-    known: Mutex<HashMap<[u8; 32], Known>>,
+    cached: Mutex<HashMap<[u8; 32], CachedKey>>,
     /// How often it forgot; what was found before is not believed after.
-    forgotten: AtomicU64,
+    clears: AtomicU64,
     used: Mutex<HashSet<KeyId>>,
     rates: DefaultKeyedRateLimiter<Owner>,
     key_ms_max: u64,
 }
 
 #[derive(Clone, Debug)]
-struct Known {
+struct CachedKey {
     key: Arc<Key>,
     until_ms: u64,
 }
@@ -115,8 +115,8 @@ impl Guard {
         let per_sec = NonZeroU32::new(options.requests_per_sec_max).unwrap_or(NonZeroU32::MIN);
         let burst = NonZeroU32::new(options.requests_burst).unwrap_or(NonZeroU32::MIN);
         Self {
-            known: Mutex::default(),
-            forgotten: AtomicU64::new(0),
+            cached: Mutex::default(),
+            clears: AtomicU64::new(0),
             used: Mutex::default(),
             rates: DefaultKeyedRateLimiter::keyed(Quota::per_second(per_sec).allow_burst(burst)),
             key_ms_max: options.key_ms_max,
@@ -126,38 +126,38 @@ impl Guard {
     /// The key with this hash: believed for a moment, then asked for again.
     async fn find(&self, app: &App, hash: [u8; 32]) -> Result<Arc<Key>> {
         let now_ms = app.clock.millis();
-        if let Some(known) = lock(&self.known).get(&hash)
-            && known.until_ms > now_ms
-            && known.key.expires_at.is_none_or(|end| end > app.clock.now())
+        if let Some(cached) = lock(&self.cached).get(&hash)
+            && cached.until_ms > now_ms
+            && cached.key.expires_at.is_none_or(|end| end > app.clock.now())
         {
-            return Ok(known.key.clone());
+            return Ok(cached.key.clone());
         }
-        let forgotten = self.forgotten.load(Ordering::SeqCst);
+        let clears = self.clears.load(Ordering::SeqCst);
         let key = match app.store.find_key(&hash).await {
             Ok(key) => Arc::new(key),
             Err(error) if error.kind == Kind::Missing => {
-                lock(&self.known).remove(&hash);
-                return Err(unknown());
+                lock(&self.cached).remove(&hash);
+                return Err(invalid_key());
             }
             Err(error) => return Err(error.into()),
         };
-        let mut known = lock(&self.known);
-        if known.len() >= KNOWN_MAX {
-            known.retain(|_, known| known.until_ms > now_ms);
+        let mut cached = lock(&self.cached);
+        if cached.len() >= CACHED_KEYS_MAX {
+            cached.retain(|_, cached| cached.until_ms > now_ms);
         }
         // It may have been revoked while it was looked for.
-        if known.len() < KNOWN_MAX && forgotten == self.forgotten.load(Ordering::SeqCst) {
+        if cached.len() < CACHED_KEYS_MAX && clears == self.clears.load(Ordering::SeqCst) {
             let until_ms = now_ms + self.key_ms_max;
-            known.insert(hash, Known { key: key.clone(), until_ms });
+            cached.insert(hash, CachedKey { key: key.clone(), until_ms });
         }
         Ok(key)
     }
 
     /// Forgets what it believes, as when a key was revoked here.
-    pub(crate) fn forget(&self) {
-        let mut known = lock(&self.known);
-        self.forgotten.fetch_add(1, Ordering::SeqCst);
-        known.clear();
+    pub(crate) fn clear_cache(&self) {
+        let mut cached = lock(&self.cached);
+        self.clears.fetch_add(1, Ordering::SeqCst);
+        cached.clear();
     }
 
     /// Keys that were used since the last call.
@@ -181,7 +181,7 @@ impl Guard {
             let message = "This owner asks more often than it may; come again after the seconds in \
                            Retry-After.";
             Error::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded", message)
-                .after_secs(wait.as_secs() + 1)
+                .retry_after(wait.as_secs() + 1)
         })
     }
 }
@@ -191,24 +191,24 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock()
 }
 
-fn unknown() -> Error {
+fn invalid_key() -> Error {
     let message = "The API key is not known, was revoked, or is past its end. Send one as \
                    `Authorization: Bearer KEY`; `windrow keys` makes them.";
     Error::new(StatusCode::UNAUTHORIZED, "invalid_api_key", message)
 }
 
-fn secret(headers: &HeaderMap) -> Result<Secret> {
+fn bearer_key(headers: &HeaderMap) -> Result<ApiKey> {
     let missing = || {
         let message = "There is no API key. Send one as `Authorization: Bearer KEY`.";
         Error::new(StatusCode::UNAUTHORIZED, "missing_api_key", message)
     };
     let value = headers.get(header::AUTHORIZATION).ok_or_else(missing)?;
-    let text = value.to_str().map_err(|_| unknown())?;
+    let text = value.to_str().map_err(|_| invalid_key())?;
     let (scheme, key) = text.split_once(' ').ok_or_else(missing)?;
     if !scheme.eq_ignore_ascii_case("bearer") {
         return Err(missing());
     }
-    Secret::given(key.trim()).ok_or_else(unknown)
+    ApiKey::parse(key.trim()).ok_or_else(invalid_key)
 }
 
 /// The owner that an admin acts for.
@@ -228,14 +228,14 @@ impl FromRequestParts<App> for Caller {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self> {
-        let hash = secret(&parts.headers)?.hash();
+        let hash = bearer_key(&parts.headers)?.hash();
         let key = app.guard.find(app, hash).await?;
         app.guard.check_rate(&key.owner)?;
         app.guard.note_use(key.id);
         let acts_for = acts_for(&parts.headers, key.role)?;
         let address = parts.extensions.get::<ConnectInfo<SocketAddr>>();
         Ok(Self {
-            everybody: key.role == Role::Admin && acts_for.is_none(),
+            reaches_all: key.role == Role::Admin && acts_for.is_none(),
             owner: acts_for.unwrap_or_else(|| key.owner.clone()),
             role: key.role,
             key: key.id,

@@ -36,13 +36,13 @@ pub struct Error {
 /// A refusal, whatever the status.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Error)]
-pub(crate) struct Body<'a> {
+pub(crate) struct ErrorResponse<'a> {
     #[schema(inline)]
-    error: Told<'a>,
+    error: ErrorBody<'a>,
 }
 
 #[derive(Serialize, ToSchema)]
-struct Told<'a> {
+struct ErrorBody<'a> {
     /// A sentence for people.
     message: &'a str,
     r#type: ErrorType,
@@ -98,6 +98,12 @@ impl Error {
         Self::new(StatusCode::REQUEST_TIMEOUT, "body_too_slow", message)
     }
 
+    /// An upload that fell silent, or came in too slowly on average.
+    pub(crate) fn upload_too_slow() -> Self {
+        let message = "The upload fell silent or was too slow; nothing of it is kept.";
+        Self::new(StatusCode::REQUEST_TIMEOUT, "upload_too_slow", message)
+    }
+
     /// Which field or parameter it is about.
     #[must_use]
     pub fn at(mut self, param: impl Into<String>) -> Self {
@@ -107,7 +113,7 @@ impl Error {
 
     /// When to come again.
     #[must_use]
-    pub fn after_secs(mut self, secs: u64) -> Self {
+    pub fn retry_after(mut self, secs: u64) -> Self {
         self.retry_after_secs = Some(secs);
         self
     }
@@ -143,7 +149,7 @@ impl From<windrow_store::Error> for Error {
             Kind::Busy | Kind::Contended | Kind::Unavailable => {
                 let what = "The database cannot be reached right now; try again in a moment.";
                 let busy = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", what);
-                Self { cause: Some(causes), ..busy.after_secs(1) }
+                Self { cause: Some(causes), ..busy.retry_after(1) }
             }
             Kind::LeaseLost | Kind::Corrupt => Self::internal(causes),
         }
@@ -162,13 +168,13 @@ impl IntoResponse for Error {
         if let Some(cause) = &self.cause {
             tracing::error!(error = %cause, status = self.status.as_u16(), "request failed");
         }
-        let told = Told {
+        let body = ErrorBody {
             message: &self.message,
             r#type: self.kind(),
             param: self.param.as_deref(),
             code: self.code,
         };
-        let mut response = (self.status, Json(Body { error: told })).into_response();
+        let mut response = (self.status, Json(ErrorResponse { error: body })).into_response();
         if let Some(secs) = self.retry_after_secs {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(secs));
         }

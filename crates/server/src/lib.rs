@@ -6,32 +6,30 @@
 
 #![warn(missing_docs)]
 
+mod admission;
+pub mod api_key;
 mod app;
 mod audit_log;
 pub mod auth;
-mod describe;
+mod body_timeout;
 mod download;
+mod endpoint_check;
 pub mod error;
 mod extract;
-mod fit;
-mod form;
-mod intake;
+mod health;
+mod io_timeout;
 mod messages;
 pub mod metrics;
 mod openai;
-mod ops;
+mod openapi;
 pub mod options;
-mod parts;
-mod patience;
-mod places;
 mod range;
 mod rest;
-pub mod secret;
 mod serve;
-pub mod shared;
+pub mod throttled_executor;
 pub mod tls;
 mod trace;
-mod wire;
+mod upload;
 
 pub use app::{App, Inner, Parts, Routes, Unserved, openapi};
 pub use messages::Messages;

@@ -6,34 +6,34 @@ use axum::http::{HeaderMap, header};
 
 /// What was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum RequestedRange {
     Whole,
     Part(Range<u64>),
     /// Nothing of what there is.
-    Beyond,
+    Unsatisfiable,
 }
 
-pub(crate) fn read_range(headers: &HeaderMap, bytes: u64) -> Asked {
+pub(crate) fn read_range(headers: &HeaderMap, bytes: u64) -> RequestedRange {
     let text = headers.get(header::RANGE).and_then(|value| value.to_str().ok());
     match text.and_then(|text| text.strip_prefix("bytes=")) {
         Some(text) => parse(text.trim(), bytes),
-        None => Asked::Whole,
+        None => RequestedRange::Whole,
     }
 }
 
-fn parse(text: &str, bytes: u64) -> Asked {
+fn parse(text: &str, bytes: u64) -> RequestedRange {
     let Some((first, last)) = text.split_once('-').filter(|_| !text.contains(',')) else {
-        return Asked::Whole;
+        return RequestedRange::Whole;
     };
     let range = match (first.trim().parse::<u64>(), last.trim().parse::<u64>()) {
         (Ok(first), Ok(last)) if first <= last => first..last.saturating_add(1).min(bytes),
         (Ok(first), Err(_)) if last.trim().is_empty() => first..bytes,
         (Err(_), Ok(last)) if first.trim().is_empty() => bytes.saturating_sub(last)..bytes,
-        _ => return Asked::Whole,
+        _ => return RequestedRange::Whole,
     };
     match range.start < range.end {
-        true => Asked::Part(range),
-        false => Asked::Beyond,
+        true => RequestedRange::Part(range),
+        false => RequestedRange::Unsatisfiable,
     }
 }
 
@@ -44,23 +44,23 @@ mod tests {
     #[test]
     fn ranges_are_read_as_the_standard_has_them() {
         for (text, asked) in [
-            ("0-0", Asked::Part(0..1)),
-            ("2-", Asked::Part(2..10)),
-            ("-3", Asked::Part(7..10)),
-            ("-30", Asked::Part(0..10)),
-            ("5-99", Asked::Part(5..10)),
-            ("10-", Asked::Beyond),
-            ("10-12", Asked::Beyond),
-            ("-0", Asked::Beyond),
-            ("5-4", Asked::Whole),
-            ("0-1,3-4", Asked::Whole),
-            ("x-y", Asked::Whole),
-            ("", Asked::Whole),
-            ("0-18446744073709551615", Asked::Part(0..10)),
-            ("99999999999999999999999-", Asked::Whole),
+            ("0-0", RequestedRange::Part(0..1)),
+            ("2-", RequestedRange::Part(2..10)),
+            ("-3", RequestedRange::Part(7..10)),
+            ("-30", RequestedRange::Part(0..10)),
+            ("5-99", RequestedRange::Part(5..10)),
+            ("10-", RequestedRange::Unsatisfiable),
+            ("10-12", RequestedRange::Unsatisfiable),
+            ("-0", RequestedRange::Unsatisfiable),
+            ("5-4", RequestedRange::Whole),
+            ("0-1,3-4", RequestedRange::Whole),
+            ("x-y", RequestedRange::Whole),
+            ("", RequestedRange::Whole),
+            ("0-18446744073709551615", RequestedRange::Part(0..10)),
+            ("99999999999999999999999-", RequestedRange::Whole),
         ] {
             assert_eq!(parse(text, 10), asked, "{text}");
         }
-        assert_eq!(parse("0-", 0), Asked::Beyond);
+        assert_eq!(parse("0-", 0), RequestedRange::Unsatisfiable);
     }
 }

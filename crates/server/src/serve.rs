@@ -24,8 +24,8 @@ use windrow_engine::clock::Clock;
 use windrow_engine::signal::Stop;
 
 use crate::app::App;
+use crate::io_timeout::TimeoutStream;
 use crate::tls::Tls;
-use crate::wire::Wire;
 
 /// The wait after an accept that failed, as when there are no file handles left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -78,7 +78,7 @@ impl App {
             while tasks.try_join_next().is_some() {}
         }
         drop(gate);
-        self.rest.stop();
+        self.tasks.stop();
         let until_ms = self.clock.millis().saturating_add(self.tasks_ms_max());
         tokio::select! {
             () = graceful.shutdown() => {}
@@ -87,7 +87,7 @@ impl App {
             }
         }
         tokio::select! {
-            () = self.rest.finish() => {}
+            () = self.tasks.join() => {}
             () = self.clock.sleep_until(until_ms) => {
                 tracing::warn!("a job was still driven at the end of the grace time");
             }
@@ -196,8 +196,8 @@ struct Connection {
 impl Connection {
     async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let Self { server, service, watcher, clock, head } = self;
-        let wire = TokioIo::new(Wire::new(stream, clock, head));
-        let connection = server.serve_connection_with_upgrades(wire, service);
+        let io = TokioIo::new(TimeoutStream::new(stream, clock, head));
+        let connection = server.serve_connection_with_upgrades(io, service);
         // A client that went away is none of our business.
         if let Err(error) = watcher.watch(connection.into_owned()).await {
             tracing::debug!(error = %error, "a connection ended early");

@@ -31,7 +31,7 @@ pub(crate) async fn trace(State(app): State<App>, mut request: Request, next: Ne
     let mut response = next.run(request).instrument(span.clone()).await;
     let took = app.clock.elapsed().saturating_sub(began);
     let status = response.status().as_u16();
-    app.metrics.answered(known(&method), &route, status, took);
+    app.metrics.observe_request(known(&method), &route, status, took);
     span.in_scope(|| tracing::info!(status, elapsed_ms = took.as_millis(), "answered"));
     response.headers_mut().insert(REQUEST_ID.clone(), id);
     response

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
-mod kit;
+mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,11 +17,11 @@ use windrow_server::{App, Options, Parts};
 use windrow_store::layer::{LayeredStore, StoreLayer};
 use windrow_store::{Kind, Store};
 
-use kit::{Nobody, key};
+use support::{NoModels, key};
 
 /// Keeps the reply to one `find_key` back until it is let go.
 #[derive(Clone, Default)]
-struct Late {
+struct DelayedReply {
     /// The next one is kept back.
     armed: Arc<AtomicBool>,
     /// One has its answer, and is kept back.
@@ -30,7 +30,7 @@ struct Late {
 }
 
 #[async_trait]
-impl StoreLayer for Late {
+impl StoreLayer for DelayedReply {
     type Span = ();
 
     async fn begin(&self, _: &'static str) {}
@@ -46,16 +46,16 @@ impl StoreLayer for Late {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_key_that_is_revoked_while_it_is_looked_for_is_not_believed_afterwards() {
-    let (folder, store) = kit::database().await;
+    let (folder, store) = support::database().await;
     let ((ann, ann_key), (_, admin_key)) =
         (key(&*store, "ann", Role::Member).await, key(&*store, "root", Role::Admin).await);
-    let late = Late::default();
+    let late = DelayedReply::default();
     // A key is believed for so long that only its revocation can end it here.
     let options = Options { key_ms_max: 3_600_000, ..Options::default() };
     let surrounded = Arc::new(LayeredStore::new(store as Arc<dyn Store>, late.clone()));
-    let parts = kit::parts(surrounded, folder.path(), Nobody);
+    let parts = support::parts(surrounded, folder.path(), NoModels);
     let (stop, mut tasks) = (Stop::new(), JoinSet::new());
-    let url = kit::serve(App::new(Parts { options, ..parts }), &stop, &mut tasks).await;
+    let url = support::serve(App::new(Parts { options, ..parts }), &stop, &mut tasks).await;
     let http = reqwest::Client::new();
     let ask = |key: &str| http.get(format!("{url}/v1/files")).bearer_auth(key).send();
 

@@ -13,12 +13,12 @@ use windrow_store::call::{Call, CallKey, CallStats, CallsQuery, StatsQuery};
 
 use super::body::shown;
 use super::objects::WAIT_MS_MAX;
-use super::words::{self, Gathered, Listed, number};
+use super::params::{self, Listed, PageBuilder, number};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::describe::refusals::Missing;
 use crate::error::{Error, Result};
 use crate::extract::{Path, Query};
+use crate::openapi::error_responses::NotFound;
 
 /// How far back statistics look unless told: an hour.
 pub(super) const WINDOW_MS: u64 = 3_600_000;
@@ -144,7 +144,7 @@ pub(crate) struct WaitQuery {
 #[utoipa::path(
     get, path = "/calls/{request_id}", operation_id = "retrieveCall", tag = "Objects",
     security(("key" = [])), params(("request_id" = String, Path), WaitQuery),
-    responses((status = 200, description = "The call.", body = CallObject), Missing))]
+    responses((status = 200, description = "The call.", body = CallObject), NotFound))]
 pub(crate) async fn retrieve(
     State(app): State<App>,
     caller: Caller,
@@ -157,7 +157,7 @@ pub(crate) async fn retrieve(
     let (messages, longest) = (app.messages()?, Duration::from_millis(wait_ms));
     let missing = |error: windrow_store::Error| match error.kind {
         Kind::Missing => Error::missing("call", &id),
-        _ => words::told(error),
+        _ => params::into_api_error(error),
     };
     if !longest.is_zero() {
         messages.wait(&app, &key, longest).await.map_err(missing)?;
@@ -202,34 +202,34 @@ pub(crate) struct ListQuery {
 #[utoipa::path(
     get, path = "/calls", operation_id = "listCalls", tag = "Objects", security(("key" = [])),
     params(ListQuery),
-    responses((status = 200, description = "A page.", body = Listed<CallObject>), Missing))]
+    responses((status = 200, description = "A page.", body = Listed<CallObject>), NotFound))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
     Query(query): Query<ListQuery>,
 ) -> Result<axum::Json<Listed<CallObject>>> {
-    let scope = words::scope(&caller, query.owner.as_deref())?;
+    let scope = params::scope(&caller, query.owner.as_deref())?;
     let asked = CallsQuery {
-        object: words::some(query.object).map(object).transpose()?,
+        object: params::none_if_empty(query.object).map(object).transpose()?,
         states: states(query.state.as_deref())?,
         instance: query.instance.as_deref().map(instance).transpose()?,
         stuck_ms: query
             .stuck_ms
-            .map(|ms| number("stuckMs", Some(ms), 0, words::NUMBER_MAX))
+            .map(|ms| number("stuckMs", Some(ms), 0, params::NUMBER_MAX))
             .transpose()?,
         after: None,
         limit: 0,
     };
     let message_store = app.messages()?.message_store();
-    let mut gathered = Gathered::new(query.limit, query.after)?;
-    while let Some((after, limit)) = gathered.next() {
+    let mut page_builder = PageBuilder::new(query.limit, query.after)?;
+    while let Some((after, limit)) = page_builder.next() {
         let mut page =
             message_store.calls(&scope, CallsQuery { after, limit, ..asked.clone() }).await;
         // Of a list nobody reads all replies; each may be large.
         page.iter_mut().flat_map(|page| &mut page.rows).for_each(|call| call.reply = None);
-        gathered.add(page, |call: &Call| call.args.len())?;
+        page_builder.add(page, |call: &Call| call.args.len())?;
     }
-    Ok(gathered.listed())
+    Ok(page_builder.listed())
 }
 
 fn object(name: String) -> Result<(String, String)> {
@@ -239,9 +239,10 @@ fn object(name: String) -> Result<(String, String)> {
     Ok((object_type.to_owned(), id.to_owned()))
 }
 
-fn states(words: Option<&str>) -> Result<Vec<CallState>> {
-    let words = words.unwrap_or_default().split(',').map(str::trim).filter(|word| !word.is_empty());
-    let states = words.map(|word| word.to_ascii_lowercase().parse());
+fn states(params: Option<&str>) -> Result<Vec<CallState>> {
+    let params =
+        params.unwrap_or_default().split(',').map(str::trim).filter(|word| !word.is_empty());
+    let states = params.map(|word| word.to_ascii_lowercase().parse());
     states.collect::<Result<_, String>>().map_err(|_| {
         let known = CallState::ALL.map(CallState::as_str).join(", ");
         Error::invalid("state", format!("The states of calls are {known}."))
@@ -327,13 +328,13 @@ struct Retries {
 #[utoipa::path(
     get, path = "/calls/stats", operation_id = "callStats", tag = "Objects", security(("key" = [])),
     params(Window),
-    responses((status = 200, description = "The numbers.", body = Stats), Missing))]
+    responses((status = 200, description = "The numbers.", body = Stats), NotFound))]
 pub(crate) async fn stats(
     State(app): State<App>,
     caller: Caller,
     Query(query): Query<Window>,
 ) -> Result<axum::Json<Stats>> {
-    let scope = words::scope(&caller, query.owner.as_deref())?;
+    let scope = params::scope(&caller, query.owner.as_deref())?;
     if query.window_ms == Some(0) {
         return Err(Error::invalid("windowMs", "`windowMs` must be at least 1."));
     }
@@ -341,8 +342,12 @@ pub(crate) async fn stats(
         window_ms: number("windowMs", query.window_ms, WINDOW_MS, WINDOW_MS_MAX)?,
         old_ms: number("oldMs", query.old_ms, OLD_MS, WINDOW_MS_MAX)?,
     };
-    let stats =
-        app.messages()?.message_store().call_stats(&scope, asked).await.map_err(words::told)?;
+    let stats = app
+        .messages()?
+        .message_store()
+        .call_stats(&scope, asked)
+        .await
+        .map_err(params::into_api_error)?;
     Ok(axum::Json(stats.into()))
 }
 

@@ -16,13 +16,13 @@ use futures_util::stream;
 use utoipa::ToSchema;
 use windrow_domain::Stream;
 
-use super::looks::Key;
+use super::params::{self, NUMBER_MAX};
 use super::streams::{self, EventObject};
-use super::words::{self, NUMBER_MAX};
+use super::version_cache::Key;
+use crate::admission::Permit;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::{Error, Result};
-use crate::places::Place;
 
 /// How often a stream is looked at that nobody here appends to.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -53,7 +53,7 @@ struct Follower {
     /// The version that is told next, once those that were read are told.
     next: u64,
     read: VecDeque<EventObject>,
-    _place: Place,
+    _permit: Permit,
 }
 
 /// The version to begin with: behind the last one that is known, else as the query says.
@@ -70,10 +70,10 @@ pub(super) fn first(headers: &HeaderMap, from: u64) -> Result<u64> {
 
 pub(super) fn follow(app: App, caller: Caller, stream: Stream, first: u64) -> Result<Response> {
     app.messages()?;
-    let place = app.places.listeners.take(&caller.owner)?;
+    let permit = app.admission.listeners.try_acquire(&caller.owner)?;
     let key = (caller.owner.clone(), stream);
     let read = VecDeque::new();
-    let follower = Follower { app, caller, key, next: first, read, _place: place };
+    let follower = Follower { app, caller, key, next: first, read, _permit: permit };
     let events = stream::unfold(follower, |mut follower| async move {
         let event = follower.next().await?;
         Some((Ok::<_, Infallible>(event), follower))
@@ -90,9 +90,9 @@ impl Follower {
     async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.read.pop_front() {
-                return Some(told(&event));
+                return Some(into_api_error(&event));
             }
-            if !self.caller.is_let_in(&self.app).await {
+            if !self.caller.is_still_valid(&self.app).await {
                 return None;
             }
             // The database may be back in a moment; the client hears that the answer lives.
@@ -112,8 +112,10 @@ impl Follower {
     /// Reads what there is, when there is something. False when what comes next was pruned.
     async fn look(&mut self) -> Result<bool> {
         let messages = self.app.messages()?;
-        let version =
-            messages.looks.version(&**messages.message_store(), &self.app.clock, &self.key).await?;
+        let version = messages
+            .versions
+            .version(&**messages.message_store(), &self.app.clock, &self.key)
+            .await?;
         if version < self.next {
             return Ok(true);
         }
@@ -121,7 +123,7 @@ impl Follower {
         let events =
             match streams::page(&**message_store, owner, stream, self.next, EVENTS_MAX).await {
                 Err(error) if error.pruned().is_some() => return Ok(false),
-                events => events.map_err(words::told)?,
+                events => events.map_err(params::into_api_error)?,
             };
         if let Some(last) = events.last() {
             self.next = last.version + 1;
@@ -135,14 +137,14 @@ impl Follower {
         let messages = self.app.messages().ok()?;
         tokio::select! {
             () = self.app.clock.sleep(LOOK_EVERY) => Some(()),
-            () = messages.looks.reached(&self.key, self.next) => Some(()),
-            () = self.app.rest.stopping() => None,
+            () = messages.versions.wait_for(&self.key, self.next) => Some(()),
+            () = self.app.tasks.stopping() => None,
         }
     }
 }
 
 /// One line of data for each: breaks in JSON are only between its pieces, never within texts.
-fn told(event: &EventObject) -> Event {
+fn into_api_error(event: &EventObject) -> Event {
     let json = serde_json::to_string(event).expect("an event is plain values");
     Event::default().id(event.version.to_string()).data(json.replace(['\n', '\r'], " "))
 }

@@ -10,11 +10,11 @@ use windrow_store::member::Member;
 use windrow_store::partition::Partition;
 
 use super::body::shown;
-use super::words::told;
+use super::params::into_api_error;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::describe::refusals::Missing;
 use crate::error::Result;
+use crate::openapi::error_responses::NotFound;
 
 /// Instances that are shown: those that joined last.
 const INSTANCES_MAX: usize = 1_000;
@@ -98,13 +98,13 @@ impl From<Partition> for PartitionObject {
 /// For admins. Those that joined last, the ones that left included, by the time they joined.
 #[utoipa::path(
     get, path = "/instances", operation_id = "listInstances", tag = "Instances", security(("key" = [])),
-    responses((status = 200, description = "Who takes part.", body = All<Instance>), Missing))]
+    responses((status = 200, description = "Who takes part.", body = All<Instance>), NotFound))]
 pub(crate) async fn instances(
     State(app): State<App>,
     caller: Caller,
 ) -> Result<axum::Json<All<Instance>>> {
     caller.check_admin()?;
-    let members = app.messages()?.message_store().members().await.map_err(told)?;
+    let members = app.messages()?.message_store().members().await.map_err(into_api_error)?;
     let passed_over = members.len().saturating_sub(INSTANCES_MAX);
     let data = members.into_iter().skip(passed_over).map(Instance::from).collect();
     Ok(axum::Json(All { data }))
@@ -116,12 +116,12 @@ pub(crate) async fn instances(
 #[utoipa::path(
     get, path = "/partitions", operation_id = "listPartitions", tag = "Instances",
     security(("key" = [])),
-    responses((status = 200, description = "All of them.", body = All<PartitionObject>), Missing))]
+    responses((status = 200, description = "All of them.", body = All<PartitionObject>), NotFound))]
 pub(crate) async fn partitions(
     State(app): State<App>,
     caller: Caller,
 ) -> Result<axum::Json<All<PartitionObject>>> {
     caller.check_admin()?;
-    let partitions = app.messages()?.message_store().partitions().await.map_err(told)?;
+    let partitions = app.messages()?.message_store().partitions().await.map_err(into_api_error)?;
     Ok(axum::Json(All { data: partitions.into_iter().map(PartitionObject::from).collect() }))
 }

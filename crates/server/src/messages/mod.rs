@@ -5,17 +5,18 @@
 
 mod body;
 mod calls;
-mod dead;
+mod dead_letters;
 mod follow;
 pub(crate) mod gauges;
-mod looks;
 mod members;
+#[expect(clippy::module_inception, reason = "it is `/v1/messages`")]
+mod messages;
 mod objects;
-mod send;
+mod params;
+mod path_segments;
 mod state;
 mod streams;
-mod tail;
-mod words;
+mod version_cache;
 
 use axum::extract::DefaultBodyLimit;
 use utoipa::openapi::{Components, OpenApiBuilder};
@@ -36,8 +37,8 @@ pub(crate) fn routes(options: &Options) -> OpenApiRouter<App> {
     let calls = whatever_follows("/objects/{*names}", routes!(objects::call))
         .layer(DefaultBodyLimit::max(PAYLOAD_BYTES_MAX));
     let payloads = OpenApiRouter::default()
-        .routes(routes!(send::messages, send::list))
-        .routes(routes!(send::inbox))
+        .routes(routes!(messages::messages, messages::list))
+        .routes(routes!(messages::inbox))
         .merge(whatever_follows("/streams/{*names}", routes!(streams::read, streams::append)))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX));
     OpenApiRouter::default()
@@ -45,11 +46,11 @@ pub(crate) fn routes(options: &Options) -> OpenApiRouter<App> {
         .routes(routes!(calls::stats))
         .routes(routes!(calls::retrieve))
         .routes(routes!(streams::feed))
-        .routes(routes!(dead::list))
-        .routes(routes!(dead::replay))
-        .routes(routes!(dead::discard))
-        .routes(routes!(dead::replay_one))
-        .routes(routes!(dead::discard_one))
+        .routes(routes!(dead_letters::list))
+        .routes(routes!(dead_letters::replay))
+        .routes(routes!(dead_letters::discard))
+        .routes(routes!(dead_letters::replay_one))
+        .routes(routes!(dead_letters::discard_one))
         .routes(routes!(members::instances))
         .routes(routes!(members::partitions))
         .layer(DefaultBodyLimit::max(options.body_bytes_max))

@@ -20,15 +20,15 @@ use windrow_store::call::{CALLER_BYTES_MAX, Call, CallKey, NewCall};
 
 use super::body::{Raw, as_json, check_json, is_json};
 use super::calls::CallObject;
+use super::params::number;
+use super::path_segments::{PathSegments, encode};
 use super::state::refused;
-use super::tail::{Tail, encode};
-use super::words::number;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::describe::Binary;
-use crate::describe::refusals::{Missing, TooLarge, TooSlow};
 use crate::error::{Error, Result};
 use crate::openai::batches::idempotency_key;
+use crate::openapi::Binary;
+use crate::openapi::error_responses::{NotFound, PayloadTooLarge, RequestTimeout};
 
 /// How long an answer is waited for unless the caller says.
 const WAIT_MS: u64 = 10_000;
@@ -92,14 +92,14 @@ pub(crate) struct CallQuery {
                 ("Windrow-Retry-Count" = u32, description = "How often the question was repeated."),
                 ("Retry-After" = u64, description = "Seconds until asking again makes sense."))),
         (status = 410, description = "It was answered, and the answer is no longer kept (`call_expired`).",
-            body = crate::error::Body<'_>),
+            body = crate::error::ErrorResponse<'_>),
         (status = 422, description = "It was answered with an error (`call_failed`).",
-            body = crate::error::Body<'_>),
-        Missing, TooSlow, TooLarge))]
+            body = crate::error::ErrorResponse<'_>),
+        NotFound, RequestTimeout, PayloadTooLarge))]
 pub(crate) async fn call(
     State(app): State<App>,
     caller: Caller,
-    Tail(names): Tail,
+    PathSegments(names): PathSegments,
     crate::extract::Query(query): crate::extract::Query<CallQuery>,
     headers: HeaderMap,
     Raw(args): Raw,
@@ -229,8 +229,8 @@ fn longest_wait(headers: &HeaderMap, wait_ms: Option<u64>) -> Result<Duration> {
 /// RFC 7240: what is not understood is left alone.
 fn preferred_ms(headers: &HeaderMap) -> Option<u64> {
     let values = headers.get_all(PREFER).iter().filter_map(|value| value.to_str().ok());
-    let mut words = values.flat_map(|value| value.split([',', ';'])).map(str::trim);
-    words.find_map(|word| match word.split_once('=') {
+    let mut params = values.flat_map(|value| value.split([',', ';'])).map(str::trim);
+    params.find_map(|word| match word.split_once('=') {
         Some((name, secs)) if name.trim().eq_ignore_ascii_case("wait") => {
             secs.trim().trim_matches('"').parse::<u64>().ok()?.checked_mul(1000)
         }
@@ -282,18 +282,18 @@ fn reply(reply: Bytes) -> Response {
 }
 
 fn pending(call: &Call) -> Response {
-    let told = axum::Json(CallObject::from(call.clone()));
-    let mut response = (StatusCode::ACCEPTED, told).into_response();
+    let into_api_error = axum::Json(CallObject::from(call.clone()));
+    let mut response = (StatusCode::ACCEPTED, into_api_error).into_response();
     let headers = response.headers_mut();
-    if let Ok(place) = HeaderValue::try_from(place(&call.key.request_id)) {
-        headers.insert(header::LOCATION, place);
+    if let Ok(location) = HeaderValue::try_from(location(&call.key.request_id)) {
+        headers.insert(header::LOCATION, location);
     }
     headers.insert(header::RETRY_AFTER, HeaderValue::from(AGAIN_SECS));
     response
 }
 
 /// Where a call can be asked for.
-fn place(id: &RequestId) -> String {
+fn location(id: &RequestId) -> String {
     match id.as_str() {
         // Written plainly it is another call of this API.
         "stats" => "/v1/calls/%73tats".to_owned(),
@@ -334,8 +334,8 @@ mod tests {
 
     #[test]
     fn every_call_has_a_place_of_its_own() {
-        let place = |id: &str| place(&RequestId::new(id).unwrap());
-        assert_eq!(place("a/b c"), "/v1/calls/a%2Fb%20c");
-        assert_eq!(place("stats"), "/v1/calls/%73tats");
+        let location = |id: &str| location(&RequestId::new(id).unwrap());
+        assert_eq!(location("a/b c"), "/v1/calls/a%2Fb%20c");
+        assert_eq!(location("stats"), "/v1/calls/%73tats");
     }
 }

@@ -12,8 +12,8 @@ use windrow_engine::messages::{CallOutcome, Client, ClientError, Gauges};
 use windrow_store::MessageStore;
 use windrow_store::call::CallKey;
 
-use super::looks::Looks;
-use super::words::told;
+use super::params::into_api_error;
+use super::version_cache::VersionCache;
 use crate::app::App;
 use crate::error::{Error, Result};
 
@@ -26,7 +26,7 @@ type Watch = Box<dyn Fn() -> Gauges + Send + Sync>;
 /// The messages of a server.
 pub struct Messages {
     pub(super) client: Client,
-    pub(super) looks: Looks,
+    pub(super) versions: VersionCache,
     waiters: Semaphore,
     watch: Option<Watch>,
 }
@@ -35,7 +35,7 @@ impl Messages {
     /// By this client: the runner's, when there is one in this process.
     pub fn new(client: Client) -> Self {
         let waiters = Semaphore::new(WAITERS_MAX);
-        Self { client, looks: Looks::default(), waiters, watch: None }
+        Self { client, versions: VersionCache::default(), waiters, watch: None }
     }
 
     /// With the numbers of the runner in this process.
@@ -64,7 +64,7 @@ impl Messages {
         let Ok(_place) = self.waiters.try_acquire() else { return Ok(CallOutcome::Pending) };
         tokio::select! {
             outcome = self.client.wait(key, longest) => outcome,
-            () = app.rest.stopping() => Ok(CallOutcome::Pending),
+            () = app.tasks.stopping() => Ok(CallOutcome::Pending),
         }
     }
 }
@@ -72,7 +72,7 @@ impl Messages {
 /// What a client says, for callers.
 pub(super) fn refused(error: ClientError) -> Error {
     match error {
-        ClientError::Store(error) => told(error),
+        ClientError::Store(error) => into_api_error(error),
         ClientError::UnknownObjectType { object_type, known } => {
             let shown: String = object_type.chars().take(80).collect();
             let known = match known.as_slice() {

@@ -19,13 +19,17 @@ use windrow_store::message::{Headers, SEND_MAX};
 
 use super::body::{self, Raw, given, shown};
 use super::follow;
-use super::tail::Tail;
-use super::words::{self, Budget, Gathered, Listed, NUMBER_MAX, limit, number, told};
+use super::params::{
+    self, Listed, NUMBER_MAX, PageBudget, PageBuilder, into_api_error, limit, number,
+};
+use super::path_segments::PathSegments;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::describe::refusals::{Missing, OtherKind, TooLarge, TooSlow};
 use crate::error::{Error, Result};
 use crate::extract::Query;
+use crate::openapi::error_responses::{
+    NotFound, PayloadTooLarge, RequestTimeout, UnsupportedMediaType,
+};
 
 /// What a conflict of versions says in headers, for programs.
 const EXPECTED: &str = "windrow-expected-version";
@@ -95,8 +99,8 @@ pub(crate) struct ReadQuery {
 }
 
 fn follow_schema() -> Schema {
-    let words = ["", "true", "false", "1", "0"];
-    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).into()
+    let params = ["", "true", "false", "1", "0"];
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(params)).into()
 }
 
 /// Events of one stream.
@@ -126,14 +130,14 @@ pub(crate) struct Events {
     responses((status = 200, description = "The events; none for a stream that has none.",
             content((Events = "application/json"), (follow::Followed = "text/event-stream"))),
         (status = 410, description = "Events from there on were pruned (`events_pruned`).",
-            body = crate::error::Body<'_>,
+            body = crate::error::ErrorResponse<'_>,
             headers(("Windrow-First-Version" = u64, description = "The first version that is kept."),
                 ("Windrow-Snapshot-Version" = u64, description = "The version of the snapshot."))),
-        Missing))]
+        NotFound))]
 pub(crate) async fn read(
     State(app): State<App>,
     caller: Caller,
-    Tail(names): Tail,
+    PathSegments(names): PathSegments,
     Query(query): Query<ReadQuery>,
     headers: HeaderMap,
 ) -> Result<Response> {
@@ -150,7 +154,7 @@ pub(crate) async fn read(
             Some(pruned) => return Ok(gone(&pruned)),
             // One who follows waits until the database is back.
             None if is_followed => Vec::new(),
-            None => return Err(told(error)),
+            None => return Err(into_api_error(error)),
         },
     };
     if is_followed {
@@ -169,7 +173,7 @@ pub(super) async fn page(
     from: u64,
     limit: u32,
 ) -> windrow_store::Result<Vec<Event>> {
-    let (mut events, mut budget, mut next) = (Vec::new(), Budget::new(limit), from);
+    let (mut events, mut budget, mut next) = (Vec::new(), PageBudget::new(limit), from);
     while let Some(rows) = budget.next() {
         let step = message_store.read_stream(owner, stream, next, rows).await?;
         budget.spend(step.iter().map(|event| event.payload.len()));
@@ -195,7 +199,7 @@ fn is_wanted(param: &str, word: Option<&str>) -> Result<bool> {
 /// The stream that a path names: all that is before `events`.
 fn stream_of(mut names: Vec<String>) -> Result<Stream> {
     match names.pop().as_deref() {
-        Some("events") => words::stream(names.join("/")),
+        Some("events") => params::stream(names.join("/")),
         _ => {
             let message = "A stream's events are at /v1/streams/{stream}/events.";
             Err(Error::new(StatusCode::NOT_FOUND, "not_found", message))
@@ -297,11 +301,11 @@ pub(crate) struct Appended {
     security(("key" = [])),
     params(("stream" = String, Path, min_length = 1, max_length = 256, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]+$")), request_body = Posts,
     responses((status = 201, description = "They are kept.", body = Appended),
-        Missing, TooSlow, TooLarge, OtherKind))]
+        NotFound, RequestTimeout, PayloadTooLarge, UnsupportedMediaType))]
 pub(crate) async fn append(
     State(app): State<App>,
     caller: Caller,
-    Tail(names): Tail,
+    PathSegments(names): PathSegments,
     headers: HeaderMap,
     Raw(body): Raw,
 ) -> Result<Response> {
@@ -322,13 +326,13 @@ pub(crate) async fn append(
         Ok(appended) => appended,
         Err(error) => match error.version_conflict().cloned() {
             Some(conflict) => return Ok(conflicting(&conflict)),
-            None => return Err(told(error)),
+            None => return Err(into_api_error(error)),
         },
     };
     let appended =
         appended.first().ok_or_else(|| Error::internal("an append without an answer"))?;
     let (first, last) = (appended.first, appended.last);
-    messages.looks.appended(&app.clock, &(caller.owner, stream.clone()), last);
+    messages.versions.on_append(&app.clock, &(caller.owner, stream.clone()), last);
     Ok((StatusCode::CREATED, axum::Json(Appended { stream, first, last })).into_response())
 }
 
@@ -390,20 +394,20 @@ pub(crate) struct FeedQuery {
 #[utoipa::path(
     get, path = "/events", operation_id = "readFeed", tag = "Events", security(("key" = [])),
     params(FeedQuery),
-    responses((status = 200, description = "A page.", body = Listed<EventObject>), Missing))]
+    responses((status = 200, description = "A page.", body = Listed<EventObject>), NotFound))]
 pub(crate) async fn feed(
     State(app): State<App>,
     caller: Caller,
     Query(query): Query<FeedQuery>,
 ) -> Result<axum::Json<Listed<EventObject>>> {
-    let scope = words::scope(&caller, query.owner.as_deref())?;
+    let scope = params::scope(&caller, query.owner.as_deref())?;
     let message_store = app.messages()?.message_store();
-    let mut gathered = Gathered::new(query.limit, query.after)?;
-    while let Some((after, limit)) = gathered.next() {
+    let mut page_builder = PageBuilder::new(query.limit, query.after)?;
+    while let Some((after, limit)) = page_builder.next() {
         let page = message_store.read_all(&scope, after.as_deref(), limit).await;
-        gathered.add(page, |event: &Event| event.payload.len())?;
+        page_builder.add(page, |event: &Event| event.payload.len())?;
     }
-    Ok(gathered.listed())
+    Ok(page_builder.listed())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use windrow_domain::Target;
 use windrow_domain::attempt::Class;
 use windrow_engine::execute::{Attempt, Executor, Limits, Outcome, Verdict};
 
-use super::{Labels, Metrics, OutcomeLabel};
+use super::{AttemptLabels, Metrics, OutcomeLabel};
 
 /// An executor whose tries are counted.
 pub struct Counted<E> {
@@ -22,12 +22,12 @@ impl<E> Counted<E> {
 #[async_trait]
 impl<E: Executor> Executor for Counted<E> {
     async fn execute(&self, attempt: Attempt) -> Outcome {
-        let target = self.metrics.named(attempt.target.as_str());
-        let numbers = &self.metrics.0;
-        let began = numbers.clock.elapsed();
+        let target = self.metrics.target_label(attempt.target.as_str());
+        let instruments = &self.metrics.0;
+        let began = instruments.clock.elapsed();
         let tried = self.inner.execute(attempt).await;
-        let took = numbers.clock.elapsed().saturating_sub(began);
-        numbers.request_seconds.observe(took.as_secs_f64());
+        let took = instruments.clock.elapsed().saturating_sub(began);
+        instruments.request_seconds.observe(took.as_secs_f64());
         let outcome = match &tried.verdict {
             Verdict::Completed => OutcomeLabel::completed,
             Verdict::Skipped(_) => OutcomeLabel::skipped,
@@ -37,7 +37,7 @@ impl<E: Executor> Executor for Counted<E> {
                 _ => OutcomeLabel::failed,
             },
         };
-        numbers.requests.get_or_create(&Labels { target, outcome }).inc();
+        instruments.requests.get_or_create(&AttemptLabels { target, outcome }).inc();
         tried
     }
 

@@ -30,9 +30,9 @@ use windrow_store::batch::Batch;
 use windrow_store::layer::LayeredStore;
 
 use crate::app::App;
-use crate::describe::refusals::Broken;
 use crate::error::{Error, Result};
 use crate::messages::gauges::MessageGauges;
+use crate::openapi::error_responses::InternalError;
 
 pub use executor::Counted;
 use pending::Pending;
@@ -43,28 +43,28 @@ const TARGETS_MAX: usize = 200;
 
 /// A label of one word.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Verb {
+struct VerbLabel {
     verb: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Failed {
+struct FailureLabels {
     verb: &'static str,
     kind: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Status {
+struct StatusLabel {
     status: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfTarget {
+struct TargetLabel {
     target: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Labels {
+struct AttemptLabels {
     target: String,
     outcome: OutcomeLabel,
 }
@@ -80,7 +80,7 @@ enum OutcomeLabel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Answered {
+struct RequestLabels {
     method: &'static str,
     route: String,
     status: u16,
@@ -88,24 +88,24 @@ struct Answered {
 
 /// All numbers of one process.
 #[derive(Clone)]
-pub struct Metrics(Arc<Numbers>);
+pub struct Metrics(Arc<Instruments>);
 
-struct Numbers {
+struct Instruments {
     registry: Registry,
     clock: Clock,
     pending: Pending,
     /// Targets that are counted by name.
     names: Mutex<HashSet<String>>,
-    store_seconds: Family<Verb, Histogram>,
-    store_failures: Family<Failed, Counter>,
-    items: Family<Status, Counter>,
+    store_seconds: Family<VerbLabel, Histogram>,
+    store_failures: Family<FailureLabels, Counter>,
+    items: Family<StatusLabel, Counter>,
     retries: Counter,
     leases_lost: Counter,
-    requests: Family<Labels, Counter>,
+    requests: Family<AttemptLabels, Counter>,
     request_seconds: Histogram,
     ingest_seconds: Histogram,
     finalise_seconds: Histogram,
-    http: Family<Answered, Counter>,
+    http: Family<RequestLabels, Counter>,
     http_seconds: Histogram,
     gauges: GaugeSet,
     messages: MessageGauges,
@@ -114,13 +114,13 @@ struct Numbers {
 /// Numbers that are read when somebody asks.
 #[derive(Default)]
 struct GaugeSet {
-    connections: Family<Status, Gauge>,
+    connections: Family<StatusLabel, Gauge>,
     waiting: Gauge,
     pool_waits: Gauge,
     pool_wait_micros: Gauge,
-    in_flight: Family<OfTarget, Gauge>,
-    limit: Family<OfTarget, Gauge>,
-    breaker_open: Family<OfTarget, Gauge>,
+    in_flight: Family<TargetLabel, Gauge>,
+    limit: Family<TargetLabel, Gauge>,
+    breaker_open: Family<TargetLabel, Gauge>,
     pending: Gauge,
 }
 
@@ -136,7 +136,7 @@ fn seconds() -> Histogram {
 impl Metrics {
     /// Everything at zero.
     pub fn new(clock: Clock) -> Self {
-        let mut numbers = Numbers {
+        let mut instruments = Instruments {
             registry: Registry::with_prefix("windrow"),
             clock: clock.clone(),
             pending: Pending::new(clock),
@@ -155,8 +155,8 @@ impl Metrics {
             gauges: GaugeSet::default(),
             messages: MessageGauges::default(),
         };
-        numbers.register();
-        Self(Arc::new(numbers))
+        instruments.register();
+        Self(Arc::new(instruments))
     }
 
     /// The same store, timed.
@@ -170,26 +170,32 @@ impl Metrics {
     }
 
     /// A file was taken in.
-    pub(crate) fn ingested(&self, took: Duration) {
+    pub(crate) fn observe_ingest(&self, took: Duration) {
         self.0.ingest_seconds.observe(took.as_secs_f64());
     }
 
     /// A batch was closed.
-    pub fn closed(&self, batch: &Batch) {
+    pub fn observe_closed(&self, batch: &Batch) {
         if let (Some(from), Some(to)) = (batch.finalizing_at, batch.closed_at) {
             self.0.finalise_seconds.observe(to.duration_since(from).as_secs_f64());
         }
     }
 
     /// A request of the API was answered.
-    pub(crate) fn answered(&self, method: &'static str, route: &str, status: u16, took: Duration) {
-        let labels = Answered { method, route: route.to_owned(), status };
+    pub(crate) fn observe_request(
+        &self,
+        method: &'static str,
+        route: &str,
+        status: u16,
+        took: Duration,
+    ) {
+        let labels = RequestLabels { method, route: route.to_owned(), status };
         self.0.http.get_or_create(&labels).inc();
         self.0.http_seconds.observe(took.as_secs_f64());
     }
 
     /// A target's name, as long as there are not too many of them.
-    fn named(&self, target: &str) -> String {
+    fn target_label(&self, target: &str) -> String {
         let mut names = self.0.names.lock();
         if !names.contains(target) && names.len() >= TARGETS_MAX {
             return "other".to_owned();
@@ -199,11 +205,11 @@ impl Metrics {
     }
 }
 
-impl Numbers {
+impl Instruments {
     fn register(&mut self) {
         let registry = &mut self.registry;
-        let mut timed = |name: &str, help: &str, numbers: &Histogram| {
-            registry.register_with_unit(name, help, Unit::Seconds, numbers.clone());
+        let mut timed = |name: &str, help: &str, instruments: &Histogram| {
+            registry.register_with_unit(name, help, Unit::Seconds, instruments.clone());
         };
         timed("upstream_request", "How long one try of a line took", &self.request_seconds);
         timed("ingest", "How long a file took to come in", &self.ingest_seconds);
@@ -267,7 +273,7 @@ impl GaugeSet {
         let whole = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let gauges = app.store.gauges();
         let set = |status: &'static str, number: usize| {
-            self.connections.get_or_create(&Status { status }).set(whole(number));
+            self.connections.get_or_create(&StatusLabel { status }).set(whole(number));
         };
         set("open", gauges.connections_open);
         set("idle", gauges.connections_idle);
@@ -280,7 +286,7 @@ impl GaugeSet {
         }
         let targets = app.engine.as_ref().map(|engine| engine.progress().targets);
         for target in targets.unwrap_or_default() {
-            let of = OfTarget { target: name(target.target.as_str()) };
+            let of = TargetLabel { target: name(target.target.as_str()) };
             self.in_flight.get_or_create(&of).set(target.in_flight.into());
             self.limit.get_or_create(&of).set(target.limit.into());
             self.breaker_open
@@ -294,14 +300,14 @@ impl GaugeSet {
 #[utoipa::path(
     get, path = "/metrics", operation_id = "metrics", tag = "Operations",
     responses((status = 200, description = "All of them, as OpenMetrics text.",
-        content_type = "application/openmetrics-text", body = String), Broken))]
+        content_type = "application/openmetrics-text", body = String), InternalError))]
 pub(crate) async fn metrics(State(app): State<App>) -> Result<impl IntoResponse> {
-    let numbers = &app.metrics.0;
-    let pending = numbers.pending.count(&*app.store).await;
-    numbers.gauges.read(&app, pending, |target| app.metrics.named(target));
-    numbers.messages.read(&app).await;
+    let instruments = &app.metrics.0;
+    let pending = instruments.pending.count(&*app.store).await;
+    instruments.gauges.read(&app, pending, |target| app.metrics.target_label(target));
+    instruments.messages.read(&app).await;
     let mut text = String::new();
-    encode(&mut text, &numbers.registry).map_err(Error::internal)?;
+    encode(&mut text, &instruments.registry).map_err(Error::internal)?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok((StatusCode::OK, [(header::CONTENT_TYPE, kind)], text))
 }

@@ -8,7 +8,7 @@ use windrow_store::layer::{StoreLayer, failure};
 use windrow_store::record::{Fold, Reply, Turn};
 use windrow_store::{Kind, Result, Store};
 
-use super::{Failed, Metrics, Status, Verb};
+use super::{FailureLabels, Metrics, StatusLabel, VerbLabel};
 
 /// A call of a list that takes longer is logged.
 const SLOW: Duration = Duration::from_millis(250);
@@ -27,11 +27,14 @@ impl StoreLayer for Timed {
     }
 
     fn end(&self, began: Duration, verb: &'static str, failed: Option<Kind>) {
-        let numbers = &self.0.0;
-        let took = numbers.clock.elapsed().saturating_sub(began);
-        numbers.store_seconds.get_or_create(&Verb { verb }).observe(took.as_secs_f64());
+        let instruments = &self.0.0;
+        let took = instruments.clock.elapsed().saturating_sub(began);
+        instruments.store_seconds.get_or_create(&VerbLabel { verb }).observe(took.as_secs_f64());
         if let Some(kind) = failed {
-            numbers.store_failures.get_or_create(&Failed { verb, kind: kind.as_str() }).inc();
+            instruments
+                .store_failures
+                .get_or_create(&FailureLabels { verb, kind: kind.as_str() })
+                .inc();
         }
         if took >= SLOW && PAGES.contains(&verb) {
             tracing::warn!(verb, elapsed_ms = took.as_millis(), "slow page");
@@ -50,12 +53,15 @@ impl StoreLayer for Timed {
         let reply = inner.turn(turn).await;
         self.end(call, verb, failure(&reply));
         if let Ok(reply) = &reply {
-            let numbers = &self.0.0;
+            let instruments = &self.0.0;
             let lost = reply.folds.iter().filter(|fold| matches!(fold, Fold::Lost { .. })).count();
-            numbers.leases_lost.inc_by(lost as u64);
-            numbers.retries.inc_by(retries as u64);
+            instruments.leases_lost.inc_by(lost as u64);
+            instruments.retries.inc_by(retries as u64);
             for (status, count) in ended.into_iter().filter(|(_, count)| *count > 0) {
-                numbers.items.get_or_create(&Status { status: status.as_str() }).inc_by(count);
+                instruments
+                    .items
+                    .get_or_create(&StatusLabel { status: status.as_str() })
+                    .inc_by(count);
             }
         }
         reply

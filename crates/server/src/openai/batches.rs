@@ -22,10 +22,12 @@ use super::validate::validate;
 use crate::app::App;
 use crate::audit_log::{Action, note};
 use crate::auth::Caller;
-use crate::describe::refusals::{Missing, OtherKind, TooLarge, TooSlow};
 use crate::error::{Error, Result};
 use crate::extract::{Json, Path, Query};
-use crate::intake::ExpiresAfter;
+use crate::openapi::error_responses::{
+    NotFound, PayloadTooLarge, RequestTimeout, UnsupportedMediaType,
+};
+use crate::upload::ExpiresAfter;
 
 const LIMIT_MAX: u32 = 100;
 const LIMIT_USUAL: u32 = 20;
@@ -84,8 +86,8 @@ pub(crate) struct ListQuery {
         pattern = "^[!-~]([ -~]*[!-~])?$",
         description = "The same key again gives the same batch, and makes no second one.")),
     request_body = Create,
-    responses((status = 200, description = "The batch.", body = BatchObject), Missing, TooSlow,
-        TooLarge, OtherKind))]
+    responses((status = 200, description = "The batch.", body = BatchObject), NotFound, RequestTimeout,
+        PayloadTooLarge, UnsupportedMediaType))]
 pub(crate) async fn create(
     State(app): State<App>,
     caller: Caller,
@@ -100,10 +102,10 @@ pub(crate) async fn create(
         Some(after) => after.secs("output_expires_after")?,
         None => app.options.output_secs,
     };
-    let id = ids::read_file(&create.input_file_id).map_err(|error| error.at("input_file_id"))?;
+    let id = ids::parse_file(&create.input_file_id).map_err(|error| error.at("input_file_id"))?;
     let scope = caller.own();
     let file = app.store.file(&scope, id).await.map_err(|error| match error.kind {
-        Kind::Missing => ids::no_file(&create.input_file_id).at("input_file_id"),
+        Kind::Missing => ids::file_not_found(&create.input_file_id).at("input_file_id"),
         _ => error.into(),
     })?;
     if file.purpose != "batch" {
@@ -149,13 +151,13 @@ pub(crate) async fn create(
 #[utoipa::path(
     get, path = "/batches/{id}", operation_id = "retrieveBatch", tag = "Batches",
     security(("key" = [])), params(("id" = String, Path, pattern = "^batch_[0-9a-f]{32}$")),
-    responses((status = 200, description = "The batch.", body = BatchObject), Missing))]
+    responses((status = 200, description = "The batch.", body = BatchObject), NotFound))]
 pub(crate) async fn retrieve(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<axum::Json<BatchObject>> {
-    let batch = app.store.batch(&caller.scope(), ids::read_batch(&id)?).await;
+    let batch = app.store.batch(&caller.scope(), ids::parse_batch(&id)?).await;
     Ok(axum::Json(BatchObject::of(&app, found(batch, &id)?).await?))
 }
 
@@ -165,13 +167,13 @@ pub(crate) async fn retrieve(
 #[utoipa::path(
     post, path = "/batches/{id}/cancel", operation_id = "cancelBatch", tag = "Batches",
     security(("key" = [])), params(("id" = String, Path, pattern = "^batch_[0-9a-f]{32}$")),
-    responses((status = 200, description = "The batch.", body = BatchObject), Missing))]
+    responses((status = 200, description = "The batch.", body = BatchObject), NotFound))]
 pub(crate) async fn cancel(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<axum::Json<BatchObject>> {
-    let batch = ids::read_batch(&id)?;
+    let batch = ids::parse_batch(&id)?;
     let cancelled = app.store.cancel_batch(&caller.scope(), batch).await;
     if cancelled.is_ok() {
         note(&app, &caller, batch, Action::Cancel).await;
@@ -187,7 +189,7 @@ pub(crate) async fn cancel(
 #[utoipa::path(
     get, path = "/batches", operation_id = "listBatches", tag = "Batches",
     security(("key" = [])), params(ListQuery),
-    responses((status = 200, description = "A page.", body = List<BatchObject>), Missing))]
+    responses((status = 200, description = "A page.", body = List<BatchObject>), NotFound))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -195,12 +197,15 @@ pub(crate) async fn list(
 ) -> Result<axum::Json<List<BatchObject>>> {
     let after = query.after.as_deref();
     let page = BatchesQuery {
-        after_id: after.map(ids::read_batch).transpose().map_err(|_| ids::no_cursor("batch"))?,
+        after_id: after
+            .map(ids::parse_batch)
+            .transpose()
+            .map_err(|_| ids::invalid_cursor("batch"))?,
         limit: super::limit(query.limit, LIMIT_USUAL, LIMIT_MAX)?,
         ..BatchesQuery::default()
     };
     let found = app.store.batches(&caller.own(), page).await;
-    let found = found.map_err(|error| super::behind(error, after, ids::no_batch))?;
+    let found = found.map_err(|error| super::behind(error, after, ids::batch_not_found))?;
     let shown = found.rows.into_iter().map(|batch| BatchObject::of(&app, batch));
     let data: Vec<_> = stream::iter(shown).buffered(LOOKS_MAX).try_collect().await?;
     Ok(axum::Json(List::new(data, found.next.is_some(), |batch: &BatchObject| batch.id.clone())))
@@ -208,7 +213,7 @@ pub(crate) async fn list(
 
 fn found(batch: windrow_store::Result<Batch>, id: &str) -> Result<Batch> {
     batch.map_err(|error| match error.kind {
-        Kind::Missing => ids::no_batch(id),
+        Kind::Missing => ids::batch_not_found(id),
         _ => error.into(),
     })
 }

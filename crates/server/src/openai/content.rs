@@ -18,16 +18,16 @@ use windrow_engine::storage;
 use windrow_store::ingest::{File, Output};
 use windrow_store::{Scope, Store};
 
-use super::files::{Found, find};
+use super::files::{FileLookup, find};
+use crate::admission::Permit;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::describe::Binary;
-use crate::describe::refusals::{Beyond, Missing};
 use crate::download::{Download, pipe};
 use crate::error::{Error, Result};
 use crate::extract::Path;
-use crate::places::Place;
-use crate::range::{Asked, read_range};
+use crate::openapi::Binary;
+use crate::openapi::error_responses::{NotFound, RangeNotSatisfiable};
+use crate::range::{RequestedRange, read_range};
 
 /// Most bytes of results in memory while an output is made for one reader.
 const OUTPUT_BYTES_MAX: u64 = 4 << 20;
@@ -49,7 +49,7 @@ const INCOMPLETE: &str = "x-incomplete";
             headers(("X-Incomplete" = String, description = "`true` while there will be more."))),
         (status = 206, description = "That range of it.", content_type = "application/jsonl",
             body = inline(Binary), headers(("Content-Range" = String))),
-        Missing, Beyond))]
+        NotFound, RangeNotSatisfiable))]
 pub(crate) async fn content(
     State(app): State<App>,
     caller: Caller,
@@ -58,10 +58,10 @@ pub(crate) async fn content(
 ) -> Result<Response> {
     let scope = caller.scope();
     match find(&app, &scope, &id).await? {
-        Found::Stored(file) => stored(app, &caller, *file, &headers).await,
-        Found::Growing { batch, kind, .. } => {
-            let place = app.places.downloads.take(&caller.owner)?;
-            let bytes = made(&app, scope, batch.id, kind, None, place);
+        FileLookup::Stored(file) => serve_stored(app, &caller, *file, &headers).await,
+        FileLookup::Growing { batch, kind, .. } => {
+            let permit = app.admission.downloads.try_acquire(&caller.owner)?;
+            let bytes = build_output(&app, scope, batch.id, kind, None, permit);
             let mut response = Download::jsonl(&id).of(bytes);
             response.headers_mut().insert(INCOMPLETE, HeaderValue::from_static("true"));
             Ok(response)
@@ -69,13 +69,18 @@ pub(crate) async fn content(
     }
 }
 
-async fn stored(app: App, caller: &Caller, file: File, headers: &HeaderMap) -> Result<Response> {
+async fn serve_stored(
+    app: App,
+    caller: &Caller,
+    file: File,
+    headers: &HeaderMap,
+) -> Result<Response> {
     let scope = caller.scope();
     let download = Download::jsonl(&file.name);
     let range = match read_range(headers, file.bytes) {
-        Asked::Whole => 0..file.bytes,
-        Asked::Part(range) => range,
-        Asked::Beyond => return Ok(beyond(file.bytes)),
+        RequestedRange::Whole => 0..file.bytes,
+        RequestedRange::Part(range) => range,
+        RequestedRange::Unsatisfiable => return Ok(range_not_satisfiable(file.bytes)),
     };
     let bytes = match &file.output {
         None => chunks(&app, scope, &file, range.clone()).await?,
@@ -85,7 +90,7 @@ async fn stored(app: App, caller: &Caller, file: File, headers: &HeaderMap) -> R
                 // Another machine's folder, or tidied away: the database has it all, and all of it is
                 // what is given, whatever part was asked for.
                 Err(error) if error.kind == storage::Kind::Missing => {
-                    return rebuilt(&app, caller, output, &download).await;
+                    return rebuild_output(&app, caller, output, &download).await;
                 }
                 Err(error) => return Err(Error::internal(windrow_store::error::chain(&error))),
             }
@@ -95,26 +100,31 @@ async fn stored(app: App, caller: &Caller, file: File, headers: &HeaderMap) -> R
 }
 
 /// An output that is made again from the results.
-async fn rebuilt(app: &App, caller: &Caller, of: &Output, download: &Download) -> Result<Response> {
-    let (scope, place) = (caller.scope(), app.places.downloads.take(&caller.owner)?);
+async fn rebuild_output(
+    app: &App,
+    caller: &Caller,
+    of: &Output,
+    download: &Download,
+) -> Result<Response> {
+    let (scope, permit) = (caller.scope(), app.admission.downloads.try_acquire(&caller.owner)?);
     let batch = app.store.batch(&scope, of.batch).await?;
-    Ok(download.of(made(app, scope, of.batch, of.kind, batch.state.ending(), place)))
+    Ok(download.of(build_output(app, scope, of.batch, of.kind, batch.state.ending(), permit)))
 }
 
 type Pieces = BoxStream<'static, io::Result<Bytes>>;
 
 /// An output, made while it is read.
-fn made(
+fn build_output(
     app: &App,
     scope: Scope,
     batch: BatchId,
     kind: OutputKind,
     ending: Option<Ending>,
-    place: Place,
+    permit: Permit,
 ) -> Pieces {
     let (store, clock) = (app.store.clone(), app.clock.clone());
     pipe(move |mut sink| async move {
-        let _place = place;
+        let _permit = permit;
         let source = Source {
             store: &*store,
             scope: &scope,
@@ -165,7 +175,7 @@ fn cuts(sizes: &[u64], range: Range<u64>) -> Vec<(u32, Range<usize>)> {
 }
 
 /// There is nothing in that range.
-fn beyond(bytes: u64) -> Response {
+fn range_not_satisfiable(bytes: u64) -> Response {
     let error = Error::new(
         StatusCode::RANGE_NOT_SATISFIABLE,
         "range_not_satisfiable",

@@ -16,9 +16,9 @@ use super::list::List;
 use super::object::{FileObject, FileTag, Outputs, growing_output};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::describe::refusals::Missing;
 use crate::error::{Error, Result};
 use crate::extract::{Path, Query};
+use crate::openapi::error_responses::NotFound;
 
 /// Most files of one page.
 const LIMIT_MAX: u32 = 10_000;
@@ -62,7 +62,7 @@ pub(crate) struct Deleted {
 #[utoipa::path(
     get, path = "/files", operation_id = "listFiles", tag = "Files", security(("key" = [])),
     params(ListQuery),
-    responses((status = 200, description = "A page.", body = List<FileObject>), Missing))]
+    responses((status = 200, description = "A page.", body = List<FileObject>), NotFound))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -72,7 +72,10 @@ pub(crate) async fn list(
     let after = query.after.as_deref();
     query.purpose.as_deref().map(check_purpose).transpose()?;
     let mut page = FilesQuery {
-        after_id: after.map(ids::read_file).transpose().map_err(|_| ids::no_cursor("file"))?,
+        after_id: after
+            .map(ids::parse_file)
+            .transpose()
+            .map_err(|_| ids::invalid_cursor("file"))?,
         purpose: query.purpose,
         ascending: query.order == Some(Order::Asc),
         limit: limit.min(PAGE_MAX),
@@ -82,7 +85,7 @@ pub(crate) async fn list(
     while has_more && files.len() < limit as usize {
         page.limit = PAGE_MAX.min(limit - u32::try_from(files.len()).unwrap_or(limit));
         let found = app.store.files(&scope, page.clone()).await;
-        let found = found.map_err(|error| super::behind(error, after, ids::no_file))?;
+        let found = found.map_err(|error| super::behind(error, after, ids::file_not_found))?;
         files.extend(found.rows);
         has_more = found.next.is_some();
         (page.after, page.after_id) = (found.next, None);
@@ -131,7 +134,7 @@ fn check_purpose(purpose: &str) -> Result<()> {
 #[utoipa::path(
     get, path = "/files/{id}", operation_id = "retrieveFile", tag = "Files",
     security(("key" = [])), params(("id" = String, Path, pattern = "^file-[0-9a-f]{32}$")),
-    responses((status = 200, description = "The file.", body = FileObject), Missing))]
+    responses((status = 200, description = "The file.", body = FileObject), NotFound))]
 pub(crate) async fn retrieve(
     State(app): State<App>,
     caller: Caller,
@@ -139,8 +142,10 @@ pub(crate) async fn retrieve(
 ) -> Result<axum::Json<FileObject>> {
     let found = find(&app, &caller.scope(), &id).await?;
     Ok(axum::Json(match found {
-        Found::Stored(file) => (*file).into(),
-        Found::Growing { batch, kind, id } => growing_output(&batch, id, output_name(&batch, kind)),
+        FileLookup::Stored(file) => (*file).into(),
+        FileLookup::Growing { batch, kind, id } => {
+            growing_output(&batch, id, output_name(&batch, kind))
+        }
     }))
 }
 
@@ -150,18 +155,18 @@ pub(crate) async fn retrieve(
 #[utoipa::path(
     delete, path = "/files/{id}", operation_id = "deleteFile", tag = "Files",
     security(("key" = [])), params(("id" = String, Path, pattern = "^file-[0-9a-f]{32}$")),
-    responses((status = 200, description = "It is gone.", body = Deleted), Missing))]
+    responses((status = 200, description = "It is gone.", body = Deleted), NotFound))]
 pub(crate) async fn delete(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<axum::Json<Deleted>> {
-    let file = ids::read_file(&id)?;
+    let file = ids::parse_file(&id)?;
     match app.store.drop_file(&caller.scope(), file).await {
         Ok(()) => {
             Ok(axum::Json(Deleted { id: ids::file(file), object: FileTag::File, deleted: true }))
         }
-        Err(error) if error.kind == Kind::Missing => Err(ids::no_file(&id)),
+        Err(error) if error.kind == Kind::Missing => Err(ids::file_not_found(&id)),
         Err(error) if error.kind == Kind::Conflict => Err(Error::new(
             axum::http::StatusCode::BAD_REQUEST,
             "file_in_use",
@@ -172,7 +177,7 @@ pub(crate) async fn delete(
 }
 
 /// A file that was asked for.
-pub(crate) enum Found {
+pub(crate) enum FileLookup {
     /// It is complete.
     Stored(Box<File>),
     /// An output of a batch that still runs.
@@ -180,11 +185,11 @@ pub(crate) enum Found {
 }
 
 /// The file with that id, or the output that it will be.
-pub(crate) async fn find(app: &App, scope: &Scope, text: &str) -> Result<Found> {
-    let id = ids::read_file(text)?;
+pub(crate) async fn find(app: &App, scope: &Scope, text: &str) -> Result<FileLookup> {
+    let id = ids::parse_file(text)?;
     let missing = match app.store.file(scope, id).await {
-        Ok(file) => return as_it_is(app, scope, file).await,
-        Err(error) if error.kind == Kind::Missing => ids::no_file(text),
+        Ok(file) => return current_state(app, scope, file).await,
+        Err(error) if error.kind == Kind::Missing => ids::file_not_found(text),
         Err(error) => return Err(error.into()),
     };
     let Some((batch, kind)) = id.source() else { return Err(missing) };
@@ -200,21 +205,21 @@ pub(crate) async fn find(app: &App, scope: &Scope, text: &str) -> Result<Found> 
         OutputKind::Errors => outputs.errors.is_some(),
     };
     match begun && !batch.state.is_closed() {
-        true => Ok(Found::Growing { batch: Box::new(batch), kind, id }),
+        true => Ok(FileLookup::Growing { batch: Box::new(batch), kind, id }),
         false => Err(missing),
     }
 }
 
 /// An output of a batch that was closed and runs again, as after a reprocess, is not final any more.
-async fn as_it_is(app: &App, scope: &Scope, file: File) -> Result<Found> {
-    let Some(output) = &file.output else { return Ok(Found::Stored(Box::new(file))) };
+async fn current_state(app: &App, scope: &Scope, file: File) -> Result<FileLookup> {
+    let Some(output) = &file.output else { return Ok(FileLookup::Stored(Box::new(file))) };
     match app.store.batch(scope, output.batch).await {
         Ok(batch) if !batch.state.is_closed() => {
-            Ok(Found::Growing { batch: Box::new(batch), kind: output.kind, id: file.id })
+            Ok(FileLookup::Growing { batch: Box::new(batch), kind: output.kind, id: file.id })
         }
-        Ok(_) => Ok(Found::Stored(Box::new(file))),
+        Ok(_) => Ok(FileLookup::Stored(Box::new(file))),
         // A batch may be gone before its outputs.
-        Err(error) if error.kind == Kind::Missing => Ok(Found::Stored(Box::new(file))),
+        Err(error) if error.kind == Kind::Missing => Ok(FileLookup::Stored(Box::new(file))),
         Err(error) => Err(error.into()),
     }
 }

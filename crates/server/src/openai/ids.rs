@@ -17,24 +17,24 @@ pub(crate) fn batch(id: BatchId) -> String {
 }
 
 /// A text that is no id names nothing.
-pub(crate) fn read_file(text: &str) -> Result<FileId> {
-    read(FILE, text).map(FileId).ok_or_else(|| no_file(text))
+pub(crate) fn parse_file(text: &str) -> Result<FileId> {
+    read(FILE, text).map(FileId).ok_or_else(|| file_not_found(text))
 }
 
-pub(crate) fn read_batch(text: &str) -> Result<BatchId> {
-    read(BATCH, text).map(BatchId).ok_or_else(|| no_batch(text))
+pub(crate) fn parse_batch(text: &str) -> Result<BatchId> {
+    read(BATCH, text).map(BatchId).ok_or_else(|| batch_not_found(text))
 }
 
-pub(crate) fn no_file(text: &str) -> Error {
+pub(crate) fn file_not_found(text: &str) -> Error {
     Error::missing("file", text)
 }
 
-pub(crate) fn no_batch(text: &str) -> Error {
+pub(crate) fn batch_not_found(text: &str) -> Error {
     Error::missing("batch", text)
 }
 
 /// An `after` that is no id.
-pub(crate) fn no_cursor(what: &str) -> Error {
+pub(crate) fn invalid_cursor(what: &str) -> Error {
     Error::invalid("after", format!("`after` must be the id of a {what}."))
 }
 
@@ -52,9 +52,9 @@ mod tests {
     #[test]
     fn ids_are_read_back_and_other_texts_name_nothing() {
         let (file_id, batch_id) = (FileId::new(), BatchId::new());
-        assert_eq!(read_file(&file(file_id)).unwrap(), file_id);
-        assert_eq!(read_batch(&batch(batch_id)).unwrap(), batch_id);
-        assert_eq!(read_batch(&batch_id.to_string()).unwrap(), batch_id);
+        assert_eq!(parse_file(&file(file_id)).unwrap(), file_id);
+        assert_eq!(parse_batch(&batch(batch_id)).unwrap(), batch_id);
+        assert_eq!(parse_batch(&batch_id.to_string()).unwrap(), batch_id);
         for bad in [
             "",
             "file-",
@@ -63,7 +63,7 @@ mod tests {
             "batch_00",
             "file-00000000000000000000000000000000z",
         ] {
-            assert!(read_file(bad).is_err(), "{bad}");
+            assert!(parse_file(bad).is_err(), "{bad}");
         }
     }
 }

@@ -7,10 +7,9 @@ use utoipa::ToSchema;
 use super::object::FileObject;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::describe::refusals::{OtherKind, TooLarge, TooSlow};
 use crate::error::{Error, Result};
-use crate::intake::{self, Anchor, Purpose};
-use crate::parts::Parts;
+use crate::openapi::error_responses::{PayloadTooLarge, RequestTimeout, UnsupportedMediaType};
+use crate::upload::{self, Anchor, MultipartForm, Purpose};
 
 /// The parts of the form, in any order.
 #[derive(ToSchema)]
@@ -49,24 +48,24 @@ enum NewFilePurpose {
 #[utoipa::path(
     post, path = "/files", operation_id = "uploadFile", tag = "Files", security(("key" = [])),
     request_body(content = NewFile, content_type = "multipart/form-data"),
-    responses((status = 200, description = "The file.", body = FileObject), TooSlow, TooLarge,
-        OtherKind))]
+    responses((status = 200, description = "The file.", body = FileObject), RequestTimeout, PayloadTooLarge,
+        UnsupportedMediaType))]
 pub(crate) async fn upload(
     State(app): State<App>,
     caller: Caller,
     request: Request,
 ) -> Result<axum::Json<FileObject>> {
-    let form = Parts::of(&app, request).await.ok_or_else(|| {
+    let form = MultipartForm::from_request(&app, request).await.ok_or_else(|| {
         let message = "The body must be a form, with `Content-Type: multipart/form-data` and its \
                        boundary.";
         Error::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
     })?;
-    let (taker, place) = (app.clone(), app.places.uploads.take(&caller.owner)?);
+    let (taker, permit) = (app.clone(), app.admission.uploads.try_acquire(&caller.owner)?);
     // Who goes away in the middle leaves nothing behind.
     let taking = async move {
-        let _place = place;
-        intake::receive(&taker, &*taker.store, &caller, form, Purpose::Said).await
+        let _permit = permit;
+        upload::store_form(&taker, &*taker.store, &caller, form, Purpose::FormField).await
     };
-    let ingested = app.rest.to_the_end(taking).await?;
+    let ingested = app.tasks.run_detached(taking).await?;
     Ok(axum::Json(ingested.file.into()))
 }

@@ -17,8 +17,8 @@ use windrow_store::ingest::{ERRORS_MAX, File, FileState, LineError};
 
 use crate::app::App;
 use crate::auth::Caller;
+use crate::endpoint_check::{EndpointMismatch, LineFindings};
 use crate::error::{Error, Result};
-use crate::fit::{Found, Misfit};
 
 /// How long a file is looked through for the lines that do not fit.
 const LOOK_MS_MAX: u64 = 2_000;
@@ -38,8 +38,8 @@ pub(crate) async fn validate(
     }
     let mut unserved = BTreeMap::new();
     for lane in app.store.file_lanes(&caller.own(), file.id).await? {
-        if let Err(why) = app.routes.check(&lane.target, endpoint) {
-            let lines: &mut (_, u64) = unserved.entry(lane.target).or_insert((why, 0));
+        if let Err(unserved_reason) = app.routes.check(&lane.target, endpoint) {
+            let lines: &mut (_, u64) = unserved.entry(lane.target).or_insert((unserved_reason, 0));
             lines.1 += lane.lines;
         }
     }
@@ -47,8 +47,8 @@ pub(crate) async fn validate(
     if unserved.is_empty() && !urls_differ {
         return Ok(Vec::new());
     }
-    let misfit = Misfit { endpoint: endpoint.to_owned(), urls_differ, unserved };
-    name_lines(app, caller, file, Arc::new(misfit)).await
+    let mismatch = EndpointMismatch { endpoint: endpoint.to_owned(), urls_differ, unserved };
+    name_lines(app, caller, file, Arc::new(mismatch)).await
 }
 
 /// The lines that do not fit, as far as they are found in time.
@@ -56,40 +56,46 @@ async fn name_lines(
     app: &App,
     caller: &Caller,
     file: &File,
-    misfit: Arc<Misfit>,
+    mismatch: Arc<EndpointMismatch>,
 ) -> Result<Vec<LineError>> {
-    let _place = app.places.checks.wait(&caller.owner, &app.clock, WAIT).await?;
+    let _permit = app.admission.checks.acquire_within(&caller.owner, &app.clock, WAIT).await?;
     let until_ms = app.clock.millis().saturating_add(LOOK_MS_MAX);
-    let (scope, mut found) = (caller.own(), Found::default());
+    let (scope, mut findings) = (caller.own(), LineFindings::default());
     for no in 0..file.chunks {
         if app.clock.millis() >= until_ms {
-            let unmet = misfit.unmet(&found);
-            found.errors.extend(unmet);
+            let unnamed = mismatch.unnamed(&findings);
+            findings.errors.extend(unnamed);
             break;
         }
         let chunk = app.store.read_chunk(&scope, file.id, no).await?;
-        let (misfit, options) = (misfit.clone(), app.ingest.clone());
+        let (mismatch, options) = (mismatch.clone(), app.ingest.clone());
         // A chunk is large, and others wait for this thread.
-        let looking = tokio::task::spawn_blocking(move || look(found, &chunk, &misfit, &options));
-        found = looking.await.map_err(Error::internal)?;
-        if found.errors.len() >= ERRORS_MAX {
+        let looking =
+            tokio::task::spawn_blocking(move || look(findings, &chunk, &mismatch, &options));
+        findings = looking.await.map_err(Error::internal)?;
+        if findings.errors.len() >= ERRORS_MAX {
             break;
         }
     }
-    found.errors.truncate(ERRORS_MAX);
-    Ok(found.errors)
+    findings.errors.truncate(ERRORS_MAX);
+    Ok(findings.errors)
 }
 
 /// Looks at the lines of a chunk. A valid file has no line in two chunks.
-fn look(mut found: Found, chunk: &Bytes, misfit: &Misfit, options: &ingest::Options) -> Found {
+fn look(
+    mut findings: LineFindings,
+    chunk: &Bytes,
+    mismatch: &EndpointMismatch,
+    options: &ingest::Options,
+) -> LineFindings {
     for raw in chunk.split_inclusive(|byte| *byte == b'\n') {
-        found.line += 1;
+        findings.line += 1;
         if let Some(asked) = asked(raw, options) {
-            found.judge(&asked, &misfit.endpoint, misfit.why(&asked.target));
+            findings.judge(&asked, &mismatch.endpoint, mismatch.unserved_reason(&asked.target));
         }
-        if found.errors.len() >= ERRORS_MAX {
+        if findings.errors.len() >= ERRORS_MAX {
             break;
         }
     }
-    found
+    findings
 }

@@ -21,20 +21,19 @@ use windrow_store::Kind;
 use windrow_store::batch::{Batch, NewBatch};
 use windrow_store::ingest::{ENDPOINT_BYTES_MAX, FileState};
 
-use super::held::{Held, Unsealed};
+use super::deferred_seal::{DeferredSeal, PendingSeal};
 use super::job::Job;
-use super::words;
+use super::params;
 use crate::app::App;
 use crate::audit_log::{Action, note};
 use crate::auth::Caller;
-use crate::describe::Binary;
-use crate::describe::refusals::{OtherKind, TooLarge, TooSlow};
+use crate::body_timeout::BodyTimeout;
 use crate::error::{Error, Result};
 use crate::extract::Query;
-use crate::intake::{self, Named, Purpose};
 use crate::openai::batches::{idempotency_key, window};
-use crate::parts::Parts;
-use crate::patience::Patience;
+use crate::openapi::Binary;
+use crate::openapi::error_responses::{PayloadTooLarge, RequestTimeout, UnsupportedMediaType};
+use crate::upload::{self, MultipartForm, NewUpload, Purpose};
 
 const WINDOW_USUAL: &str = "24h";
 const PRIORITY: std::ops::RangeInclusive<i16> = -100..=100;
@@ -89,7 +88,7 @@ pub(crate) struct NewJob {
 }
 
 /// What the job shall be like; none of it needs the file.
-struct Terms {
+struct JobSpec {
     id: BatchId,
     name: Option<String>,
     job_type: Option<String>,
@@ -100,9 +99,9 @@ struct Terms {
 }
 
 /// The two ways to send a file.
-enum Sent {
+enum JobBody {
     File(BodyDataStream),
-    Form(Parts),
+    Form(MultipartForm),
 }
 
 /// Creates a job
@@ -117,50 +116,53 @@ enum Sent {
     request_body(content((Binary = "application/jsonl"), (Binary = "application/octet-stream"),
         (NewJob = "multipart/form-data"))),
     responses((status = 201, description = "The job.", body = Job),
-        (status = 200, description = "The job that the same key made before.", body = Job), TooSlow,
-        TooLarge, OtherKind))]
+        (status = 200, description = "The job that the same key made before.", body = Job), RequestTimeout,
+        PayloadTooLarge, UnsupportedMediaType))]
 pub(crate) async fn create(
     State(app): State<App>,
     caller: Caller,
     Query(query): Query<CreateQuery>,
     request: Request,
 ) -> Result<(StatusCode, axum::Json<Job>)> {
-    let terms = Terms::read(query, &caller.owner, request.headers())?;
-    let sent = Sent::read(&app, request).await?;
-    let (maker, place) = (app.clone(), app.places.uploads.take(&caller.owner)?);
+    let spec = JobSpec::read(query, &caller.owner, request.headers())?;
+    let body = JobBody::read(&app, request).await?;
+    let (maker, permit) = (app.clone(), app.admission.uploads.try_acquire(&caller.owner)?);
     // Who goes away in the middle leaves nothing half done.
     let making = async move {
-        let _place = place;
-        take(&maker, &caller, &terms, sent).await
+        let _permit = permit;
+        create_from_body(&maker, &caller, &spec, body).await
     };
-    let (status, batch) = app.rest.to_the_end(making).await?;
+    let (status, batch) = app.tasks.run_detached(making).await?;
     Ok((status, axum::Json(batch.into())))
 }
 
 /// Takes the file in and makes the job, or finds the one that was made before.
-async fn take(
+async fn create_from_body(
     app: &App,
     caller: &Caller,
-    terms: &Terms,
-    sent: Sent,
+    spec: &JobSpec,
+    body: JobBody,
 ) -> Result<(StatusCode, Batch)> {
-    if let Some(first) = first(app, caller, terms).await? {
-        let bytes = sent.pass_over(app).await?;
-        let job = repeated(app, caller, terms, first, bytes).await?;
+    if let Some(existing_job) = existing_job(app, caller, spec).await? {
+        let bytes = body.drain(app).await?;
+        let job = check_repeat(app, caller, spec, existing_job, bytes).await?;
         return Ok((StatusCode::OK, job));
     }
-    let held = Held::new(app, terms.endpoint.clone());
-    let ingested = match sent {
-        Sent::Form(form) => intake::receive(app, &held, caller, form, Purpose::Known).await?,
-        Sent::File(bytes) => {
-            let (id, name) = (FileId::new(), terms.name.as_deref());
-            let named = Named { id, name, life_secs: app.options.file_secs };
+    let deferred = DeferredSeal::new(app, spec.endpoint.clone());
+    let ingested = match body {
+        JobBody::Form(form) => {
+            upload::store_form(app, &deferred, caller, form, Purpose::Implied).await?
+        }
+        JobBody::File(bytes) => {
+            let (id, name) = (FileId::new(), spec.name.as_deref());
+            let new_upload = NewUpload { id, name, life_secs: app.options.file_secs };
             let bytes = bytes.map_err(io::Error::other);
-            intake::take_in(app, &held, caller, Purpose::Known, named, bytes).await?
+            upload::store_stream(app, &deferred, caller, Purpose::Implied, new_upload, bytes)
+                .await?
         }
     };
     let bytes = ingested.file.bytes;
-    match make(app, caller, terms, &ingested, held).await {
+    match create_job(app, caller, spec, &ingested, deferred).await {
         Ok(Some(batch)) => {
             note(app, caller, batch.id, Action::Create).await;
             app.wake();
@@ -171,25 +173,25 @@ async fn take(
         }
         // Another call with the same key was faster.
         Ok(None) => {
-            let unneeded = intake::give_up(app, caller, Some(ingested), reused()).await;
-            let first = first(app, caller, terms).await?.ok_or(unneeded)?;
-            let job = repeated(app, caller, terms, first, Some(bytes)).await?;
+            let unneeded = upload::discard(app, caller, Some(ingested), reused()).await;
+            let existing_job = existing_job(app, caller, spec).await?.ok_or(unneeded)?;
+            let job = check_repeat(app, caller, spec, existing_job, Some(bytes)).await?;
             Ok((StatusCode::OK, job))
         }
-        Err(error) => Err(intake::give_up(app, caller, Some(ingested), error).await),
+        Err(error) => Err(upload::discard(app, caller, Some(ingested), error).await),
     }
 }
 
 /// Makes the job, and seals its file. None when its id, or its key, is in use.
-async fn make(
+async fn create_job(
     app: &App,
     caller: &Caller,
-    terms: &Terms,
+    spec: &JobSpec,
     ingested: &Ingested,
-    held: Held,
+    deferred: DeferredSeal,
 ) -> Result<Option<Batch>> {
     let file = &ingested.file;
-    let endpoint = match (&terms.endpoint, &file.endpoint) {
+    let endpoint = match (&spec.endpoint, &file.endpoint) {
         (Some(endpoint), _) | (None, Some(endpoint)) => endpoint.clone(),
         (None, None) if file.state == FileState::Sealed => {
             let message = "The lines ask for different endpoints; say with `endpoint` which one the \
@@ -199,20 +201,20 @@ async fn make(
         // It fails with the errors of its file, whatever it would have asked for.
         (None, None) => "/".to_owned(),
     };
-    let unsealed = held.into_unsealed();
-    let Unsealed { verdict, errors } =
-        unsealed.ok_or_else(|| Error::internal("a file that was taken in has no verdict"))?;
+    let pending_seal = deferred.into_pending_seal();
+    let PendingSeal { verdict, errors } =
+        pending_seal.ok_or_else(|| Error::internal("a file that was taken in has no verdict"))?;
     let batch = NewBatch {
-        id: terms.id,
+        id: spec.id,
         file: file.id,
         owner: caller.owner.clone(),
         endpoint,
-        window_secs: Some(terms.window_secs),
-        priority: terms.priority,
-        job_type: terms.job_type.clone(),
+        window_secs: Some(spec.window_secs),
+        priority: spec.priority,
+        job_type: spec.job_type.clone(),
         source_address: caller.source_address(),
         metadata: Default::default(),
-        idempotency_key: terms.idempotency_key.clone(),
+        idempotency_key: spec.idempotency_key.clone(),
         output_secs: Some(app.options.output_secs),
         open_max: app.options.open_batches_max,
         errors,
@@ -225,11 +227,11 @@ async fn make(
 }
 
 /// The job that an earlier call with the same key made.
-async fn first(app: &App, caller: &Caller, terms: &Terms) -> Result<Option<Batch>> {
-    if terms.idempotency_key.is_none() {
+async fn existing_job(app: &App, caller: &Caller, spec: &JobSpec) -> Result<Option<Batch>> {
+    if spec.idempotency_key.is_none() {
         return Ok(None);
     }
-    match app.store.batch(&caller.own(), terms.id).await {
+    match app.store.batch(&caller.own(), spec.id).await {
         Ok(batch) => Ok(Some(batch)),
         Err(error) if error.kind == Kind::Missing => Ok(None),
         Err(error) => Err(error.into()),
@@ -237,22 +239,23 @@ async fn first(app: &App, caller: &Caller, terms: &Terms) -> Result<Option<Batch
 }
 
 /// The first job, when this call asks for the same, as far as can be told without keeping its file.
-async fn repeated(
+async fn check_repeat(
     app: &App,
     caller: &Caller,
-    terms: &Terms,
-    first: Batch,
+    spec: &JobSpec,
+    existing_job: Batch,
     bytes: Option<u64>,
 ) -> Result<Batch> {
-    let window_secs = first.deadline.map(|end| end.duration_since(first.created_at).as_secs());
-    let is_same = first.job_type == terms.job_type
-        && first.priority == terms.priority
-        && window_secs.and_then(|secs| u64::try_from(secs).ok()) == Some(terms.window_secs)
-        && terms.endpoint.as_ref().is_none_or(|endpoint| *endpoint == first.endpoint);
+    let window_secs =
+        existing_job.deadline.map(|end| end.duration_since(existing_job.created_at).as_secs());
+    let is_same = existing_job.job_type == spec.job_type
+        && existing_job.priority == spec.priority
+        && window_secs.and_then(|secs| u64::try_from(secs).ok()) == Some(spec.window_secs)
+        && spec.endpoint.as_ref().is_none_or(|endpoint| *endpoint == existing_job.endpoint);
     // A file may be gone before its job.
-    let file = app.store.file(&caller.own(), first.file).await.ok();
+    let file = app.store.file(&caller.own(), existing_job.file).await.ok();
     let is_same_size = bytes.zip(file).is_none_or(|(bytes, file)| bytes == file.bytes);
-    if is_same && is_same_size { Ok(first) } else { Err(reused()) }
+    if is_same && is_same_size { Ok(existing_job) } else { Err(reused()) }
 }
 
 fn reused() -> Error {
@@ -263,7 +266,7 @@ fn reused() -> Error {
     )
 }
 
-impl Terms {
+impl JobSpec {
     fn read(query: CreateQuery, owner: &Owner, headers: &HeaderMap) -> Result<Self> {
         let idempotency_key = idempotency_key(headers)?;
         let priority = query.priority.unwrap_or(0);
@@ -274,8 +277,8 @@ impl Terms {
         }
         let is_plain = |text: &str| !text.chars().any(char::is_control);
         let name = query.name.filter(|text| !text.is_empty());
-        name.as_deref().map_or(Ok(()), intake::check_name)?;
-        let job_type = words::job_type(query.job_type)?;
+        name.as_deref().map_or(Ok(()), upload::check_name)?;
+        let job_type = params::job_type(query.job_type)?;
         let is_path = |text: &String| {
             text.starts_with('/') && text.len() <= ENDPOINT_BYTES_MAX && is_plain(text)
         };
@@ -311,7 +314,7 @@ fn id(owner: &Owner, key: &str) -> BatchId {
     BatchId(Uuid::new_v8(bytes))
 }
 
-impl Sent {
+impl JobBody {
     async fn read(app: &App, request: Request) -> Result<Self> {
         let given = request.headers().get(header::CONTENT_TYPE);
         let given = given.and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -325,24 +328,27 @@ impl Sent {
             Error::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
         };
         if essence == FORM_TYPE {
-            return Parts::of(app, request).await.map(Sent::Form).ok_or_else(unsupported);
+            return MultipartForm::from_request(app, request)
+                .await
+                .map(JobBody::Form)
+                .ok_or_else(unsupported);
         }
         match FILE_TYPES.contains(&essence.as_str()) {
-            true => Ok(Sent::File(request.into_body().into_data_stream())),
+            true => Ok(JobBody::File(request.into_body().into_data_stream())),
             false => Err(unsupported()),
         }
     }
 
     /// Reads it to its end and keeps nothing, so that the answer is heard. Gives the size of the file.
-    async fn pass_over(self, app: &App) -> Result<Option<u64>> {
+    async fn drain(self, app: &App) -> Result<Option<u64>> {
         let mut form = match self {
-            Sent::File(bytes) => {
+            JobBody::File(bytes) => {
                 return count(app, bytes.map_err(io::Error::other)).await.map(Some);
             }
-            Sent::Form(form) => form,
+            JobBody::Form(form) => form,
         };
         let mut file = None;
-        for _ in 0..intake::PARTS_MAX {
+        for _ in 0..upload::PARTS_MAX {
             let Some(mut part) = form.next().await? else { break };
             let is_file = part.name() == Some("file");
             let mut bytes = 0;
@@ -357,7 +363,7 @@ impl Sent {
 
 /// How many bytes come, within the bounds of an upload.
 async fn count(app: &App, bytes: impl Stream<Item = io::Result<Bytes>> + Send) -> Result<u64> {
-    let mut bytes = Patience::new(app.clock.clone(), &app.options).watch(bytes);
+    let mut bytes = BodyTimeout::new(app.clock.clone(), &app.options).watch(bytes);
     let mut sum = 0;
     while let Some(piece) = bytes.next().await {
         let Ok(piece) = piece else {

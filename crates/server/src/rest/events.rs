@@ -17,13 +17,13 @@ use windrow_store::Kind;
 use windrow_store::batch::Batch;
 
 use super::job::Progress;
-use super::words::{found, job_id};
+use super::params::{job_id, or_job_not_found};
+use crate::admission::Permit;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::describe::refusals::Missing;
 use crate::error::Result;
 use crate::extract::Path;
-use crate::places::Place;
+use crate::openapi::error_responses::NotFound;
 
 /// How often a job is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -58,7 +58,7 @@ struct Listener {
     batch: Option<Batch>,
     told: Option<Progress>,
     over: bool,
-    _place: Place,
+    _permit: Permit,
 }
 
 /// Follows a job
@@ -67,16 +67,16 @@ struct Listener {
 #[utoipa::path(
     get, path = "/jobs/{id}/events", operation_id = "followJob", tag = "Jobs", security(("key" = [])),
     params(("id" = String, Path, format = "uuid")),
-    responses((status = 200, description = "Events `progress`, and `closed` at the end; the data of each\n        is the job's progress as JSON.", content_type = "text/event-stream", body = JobEvent), Missing))]
+    responses((status = 200, description = "Events `progress`, and `closed` at the end; the data of each\n        is the job's progress as JSON.", content_type = "text/event-stream", body = JobEvent), NotFound))]
 pub(crate) async fn events(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Response> {
     let id = job_id(&id)?;
-    let batch = Some(found(app.store.batch(&caller.scope(), id).await, id)?);
-    let place = app.places.listeners.take(&caller.owner)?;
-    let listener = Listener { app, caller, id, batch, told: None, over: false, _place: place };
+    let batch = Some(or_job_not_found(app.store.batch(&caller.scope(), id).await, id)?);
+    let permit = app.admission.listeners.try_acquire(&caller.owner)?;
+    let listener = Listener { app, caller, id, batch, told: None, over: false, _permit: permit };
     let events = stream::unfold(listener, |mut listener| async move {
         let event = listener.next().await?;
         Some((Ok::<_, Infallible>(event), listener))
@@ -118,12 +118,12 @@ impl Listener {
         loop {
             tokio::select! {
                 () = self.app.clock.sleep(LOOK_EVERY) => {}
-                () = self.app.rest.stopping() => return None,
+                () = self.app.tasks.stopping() => return None,
             }
-            if !self.caller.is_let_in(&self.app).await {
+            if !self.caller.is_still_valid(&self.app).await {
                 return None;
             }
-            match self.app.rest.look(&self.app, self.id).await {
+            match self.app.tasks.look(&self.app, self.id).await {
                 Ok(batch) => return Some(batch),
                 Err(error) if error.kind == Kind::Missing => return None,
                 // The database may be back in a moment; the client hears that the stream lives.

@@ -15,15 +15,15 @@ use windrow_domain::BatchId;
 use windrow_engine::export::{self, Column, Export, Format};
 use windrow_store::Scope;
 
-use super::words::{self, ItemOutcome, found, job_id};
+use super::params::{self, ItemOutcome, job_id, or_job_not_found};
 use crate::app::App;
 use crate::audit_log::{Action, note};
 use crate::auth::Caller;
-use crate::describe::Binary;
-use crate::describe::refusals::Missing;
 use crate::download::{Download, Pipe, pipe};
 use crate::error::{Error, Result};
 use crate::extract::{Path, Query};
+use crate::openapi::Binary;
+use crate::openapi::error_responses::NotFound;
 
 /// Most columns of an export.
 const COLUMNS_MAX: usize = 100;
@@ -70,7 +70,7 @@ struct ExportColumn(String);
     params(("id" = String, Path, format = "uuid"), ExportQuery),
     responses((status = 200, description = "The table.", content(
         (inline(Binary) = "application/jsonl"), (inline(Binary) = "text/csv"),
-        (inline(Binary) = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"))), Missing))]
+        (inline(Binary) = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"))), NotFound))]
 pub(crate) async fn export(
     State(app): State<App>,
     caller: Caller,
@@ -79,12 +79,12 @@ pub(crate) async fn export(
 ) -> Result<Response> {
     let (id, scope) = (job_id(&id)?, caller.scope());
     let export = read(&query)?;
-    found(app.store.batch(&scope, id).await, id)?;
-    let place = app.places.exports.take(&caller.owner)?;
+    or_job_not_found(app.store.batch(&scope, id).await, id)?;
+    let permit = app.admission.exports.try_acquire(&caller.owner)?;
     note(&app, &caller, id, Action::Export).await;
     let download = label(export.format, id);
     let bytes = pipe(move |pipe| async move {
-        let _place = place;
+        let _permit = permit;
         write(&app, &scope, id, &export, &pipe).await
     });
     Ok(download.of(bytes))
@@ -98,7 +98,7 @@ pub(crate) async fn export(
     params(("id" = String, Path, format = "uuid"), ExportQuery),
     responses((status = 200, description = "The table.", content(
         (inline(Binary) = "application/jsonl"), (inline(Binary) = "text/csv"),
-        (inline(Binary) = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"))), Missing))]
+        (inline(Binary) = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"))), NotFound))]
 pub(crate) async fn export_by_post(
     app: State<App>,
     caller: Caller,
@@ -112,7 +112,7 @@ fn read(query: &ExportQuery) -> Result<Export> {
     let format = query.format.as_deref().unwrap_or("jsonl");
     let format = format.parse::<Format>();
     let format = format.map_err(|unknown| Error::invalid("format", sentence(&unknown)))?;
-    let statuses = words::outcomes(query.statuses.as_deref())?;
+    let statuses = params::outcomes(query.statuses.as_deref())?;
     let mut export = Export { format, statuses, defuse: true, ..Export::default() };
     let named = query.columns.as_deref().unwrap_or_default();
     if !named.is_empty() {

@@ -17,13 +17,13 @@ use windrow_store::inspect::{
 use windrow_store::record::Finished;
 use windrow_store::{Scope, Store};
 
-use super::lists::{self, Listed, PageQuery};
-use super::words::{self, ItemStatus, found, job_id};
+use super::pages::{self, Listed, PageQuery};
+use super::params::{self, ItemStatus, job_id, or_job_not_found};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::describe::refusals::Missing;
 use crate::error::{Error, Result};
 use crate::extract::{Path, Query};
+use crate::openapi::error_responses::NotFound;
 
 /// Most bytes of results in one page; a page with more ends early, and goes on with the next.
 const PAGE_BYTES_MAX: u64 = 4 << 20;
@@ -53,7 +53,7 @@ enum Sort {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ItemStanding)]
-pub(super) struct Standing {
+pub(super) struct ItemState {
     /// The number of its line.
     #[schema(pattern = "^[1-9][0-9]*$")]
     item_id: String,
@@ -80,7 +80,7 @@ pub(super) struct Standing {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Item {
     #[serde(flatten)]
-    standing: Standing,
+    state: ItemState,
     /// Only of items without a result.
     #[schema(required)]
     input_summary: Option<InputSummary>,
@@ -115,7 +115,7 @@ pub(super) struct InputSummary {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Attempt)]
-pub(crate) struct Try {
+pub(crate) struct AttemptObject {
     generation: u32,
     attempt: u32,
     #[schema(value_type = AttemptClass)]
@@ -147,7 +147,7 @@ enum AttemptClass {
 #[utoipa::path(
     get, path = "/jobs/{id}/items", operation_id = "listItems", tag = "Items", security(("key" = [])),
     params(("id" = String, Path, format = "uuid"), ListQuery, PageQuery),
-    responses((status = 200, description = "A page.", body = Listed<Item>), Missing))]
+    responses((status = 200, description = "A page.", body = Listed<Item>), NotFound))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -156,19 +156,19 @@ pub(crate) async fn list(
     Query(page): Query<PageQuery>,
 ) -> Result<axum::Json<Listed<Item>>> {
     let (id, scope) = (job_id(&id)?, caller.scope());
-    let statuses = words::item_statuses(query.statuses.as_deref())?;
+    let statuses = params::item_statuses(query.statuses.as_deref())?;
     let (after, limit) = page.read()?;
     // A list of nothing would not say that there is no such job.
-    found(app.store.batch(&scope, id).await, id)?;
-    let walk = Walk {
+    or_job_not_found(app.store.batch(&scope, id).await, id)?;
+    let query = ItemsQuery {
         store: &*app.store,
         scope: &scope,
         id,
         places: statuses.iter().flat_map(|status| status.places()).copied().collect(),
         outcomes: statuses.iter().filter_map(|status| status.outcome()).collect(),
-        parts: Part::asked(&statuses, query.sort.unwrap_or_default()),
+        groups: ItemGroup::selected(&statuses, query.sort.unwrap_or_default()),
     };
-    walk.page(after.as_deref(), limit).await.map(axum::Json)
+    query.page(after.as_deref(), limit).await.map(axum::Json)
 }
 
 /// Lists the tries of an item
@@ -177,16 +177,16 @@ pub(crate) async fn list(
 #[utoipa::path(
     get, path = "/jobs/{id}/items/{item}/attempts", operation_id = "listAttempts", tag = "Items", security(("key" = [])),
     params(("id" = String, Path, format = "uuid"), ("item" = String, Path, pattern = "^[1-9][0-9]{0,17}$")),
-    responses((status = 200, description = "All of them.", body = Listed<Try>), Missing))]
+    responses((status = 200, description = "All of them.", body = Listed<AttemptObject>), NotFound))]
 pub(crate) async fn attempts(
     State(app): State<App>,
     caller: Caller,
     Path((id, item)): Path<(String, String)>,
-) -> Result<axum::Json<Listed<Try>>> {
+) -> Result<axum::Json<Listed<AttemptObject>>> {
     let id = job_id(&id)?;
     let line = line(&item).ok_or_else(|| Error::missing("item", &item))?;
-    let attempts = found(app.store.attempts(&caller.scope(), id, line).await, id)?;
-    Ok(axum::Json(Listed::new(attempts.into_iter().map(Try::from).collect(), None)))
+    let attempts = or_job_not_found(app.store.attempts(&caller.scope(), id, line).await, id)?;
+    Ok(axum::Json(Listed::new(attempts.into_iter().map(AttemptObject::from).collect(), None)))
 }
 
 /// The line that an item's id names. Databases keep it with a sign.
@@ -198,57 +198,57 @@ pub(super) fn line(item: &str) -> Option<u64> {
 
 /// The two kinds of items, each with an order of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum ItemGroup {
     Finished,
     Pending,
 }
 
-impl Part {
+impl ItemGroup {
     fn prefix(self) -> &'static str {
         match self {
-            Part::Finished => "f.",
-            Part::Pending => "p.",
+            ItemGroup::Finished => "f.",
+            ItemGroup::Pending => "p.",
         }
     }
 
     /// Which parts hold items with these statuses, in order. No status is all of them.
-    fn asked(statuses: &[ItemStatus], sort: Sort) -> Vec<Part> {
-        let mut parts = match sort {
-            Sort::Line => vec![Part::Finished, Part::Pending],
-            Sort::UpdatedAt => vec![Part::Pending, Part::Finished],
+    fn selected(statuses: &[ItemStatus], sort: Sort) -> Vec<ItemGroup> {
+        let mut groups = match sort {
+            Sort::Line => vec![ItemGroup::Finished, ItemGroup::Pending],
+            Sort::UpdatedAt => vec![ItemGroup::Pending, ItemGroup::Finished],
         };
-        let is_of = |part: Part, status: &ItemStatus| match part {
-            Part::Finished => status.outcome().is_some(),
-            Part::Pending => status.outcome().is_none(),
+        let is_of = |group: ItemGroup, status: &ItemStatus| match group {
+            ItemGroup::Finished => status.outcome().is_some(),
+            ItemGroup::Pending => status.outcome().is_none(),
         };
-        parts.retain(|part| {
-            statuses.is_empty() || statuses.iter().any(|status| is_of(*part, status))
+        groups.retain(|group| {
+            statuses.is_empty() || statuses.iter().any(|status| is_of(*group, status))
         });
-        parts
+        groups
     }
 }
 
 /// A list of a job's items.
-struct Walk<'a> {
+struct ItemsQuery<'a> {
     store: &'a dyn Store,
     scope: &'a Scope,
     id: BatchId,
     places: Vec<Place>,
     outcomes: Vec<Status>,
-    parts: Vec<Part>,
+    groups: Vec<ItemGroup>,
 }
 
-impl Walk<'_> {
+impl ItemsQuery<'_> {
     async fn page(&self, after: Option<&str>, limit: u32) -> Result<Listed<Item>> {
         let (mut no, mut after) = self.begin(after)?;
         let mut items = Vec::new();
-        while let Some(part) = self.parts.get(no) {
+        while let Some(group) = self.groups.get(no) {
             let room = limit - u32::try_from(items.len()).unwrap_or(limit);
-            let cursor = |next: String| Some(format!("{}{next}", part.prefix()));
+            let cursor = |next: String| Some(format!("{}{next}", group.prefix()));
             if room == 0 {
                 return Ok(Listed::new(items, cursor(String::new())));
             }
-            let (rows, next) = self.rows(*part, after.take(), room).await?;
+            let (rows, next) = self.rows(*group, after.take(), room).await?;
             items.extend(rows);
             match next {
                 // Full, or as many bytes as a page may have.
@@ -262,22 +262,22 @@ impl Walk<'_> {
     /// In which part a page begins, and behind what.
     fn begin(&self, after: Option<&str>) -> Result<(usize, Option<String>)> {
         let Some(after) = after else { return Ok((0, None)) };
-        let fits = |(no, part): (usize, &Part)| {
-            let rest = after.strip_prefix(part.prefix())?;
-            Some((no, words::given(Some(rest.to_owned()))))
+        let fits = |(no, group): (usize, &ItemGroup)| {
+            let rest = after.strip_prefix(group.prefix())?;
+            Some((no, params::none_if_empty(Some(rest.to_owned()))))
         };
-        let found = self.parts.iter().enumerate().find_map(fits);
-        found.ok_or_else(lists::no_cursor)
+        let or_job_not_found = self.groups.iter().enumerate().find_map(fits);
+        or_job_not_found.ok_or_else(pages::invalid_cursor)
     }
 
     async fn rows(
         &self,
-        part: Part,
+        group: ItemGroup,
         after: Option<String>,
         limit: u32,
     ) -> Result<(Vec<Item>, Option<String>)> {
-        match part {
-            Part::Finished => {
+        match group {
+            ItemGroup::Finished => {
                 let query = FinishedQuery {
                     batch: Some(self.id),
                     statuses: self.outcomes.clone(),
@@ -288,10 +288,10 @@ impl Walk<'_> {
                     ..FinishedQuery::default()
                 };
                 let has_cursor = query.after.is_some();
-                let page = lists::page(self.store.finished(self.scope, query).await, has_cursor)?;
+                let page = pages::page(self.store.finished(self.scope, query).await, has_cursor)?;
                 Ok((page.rows.into_iter().map(Item::from).collect(), page.next))
             }
-            Part::Pending => {
+            ItemGroup::Pending => {
                 let query = PendingQuery {
                     batch: Some(self.id),
                     places: self.places.clone(),
@@ -300,7 +300,7 @@ impl Walk<'_> {
                     ..PendingQuery::default()
                 };
                 let has_cursor = query.after.is_some();
-                let page = lists::page(self.store.pending(self.scope, query).await, has_cursor)?;
+                let page = pages::page(self.store.pending(self.scope, query).await, has_cursor)?;
                 Ok((page.rows.into_iter().map(Item::from).collect(), page.next))
             }
         }
@@ -311,7 +311,7 @@ impl From<FinishedLine> for Item {
     fn from(line: FinishedLine) -> Self {
         let result = result(&line.result);
         let FinishedLine { batch, finished_at, result: finished, .. } = line;
-        let standing = Standing {
+        let state = ItemState {
             item_id: finished.line.to_string(),
             job_id: batch,
             status: finished.status.into(),
@@ -323,7 +323,7 @@ impl From<FinishedLine> for Item {
             custom_id: finished.custom_id,
         };
         Self {
-            standing,
+            state,
             input_summary: None,
             http_status: finished.http_status,
             error_code: finished.error_code,
@@ -345,7 +345,7 @@ fn result(finished: &Finished) -> Option<Box<RawValue>> {
     }
 }
 
-impl From<&PendingLine> for Standing {
+impl From<&PendingLine> for ItemState {
     fn from(line: &PendingLine) -> Self {
         Self {
             item_id: line.line.to_string(),
@@ -364,7 +364,7 @@ impl From<&PendingLine> for Standing {
 impl From<PendingLine> for Item {
     fn from(line: PendingLine) -> Self {
         Self {
-            standing: Standing::from(&line),
+            state: ItemState::from(&line),
             input_summary: Some(line.summary.into()),
             http_status: None,
             error_code: None,
@@ -381,7 +381,7 @@ impl From<Summary> for InputSummary {
     }
 }
 
-impl From<Attempt> for Try {
+impl From<Attempt> for AttemptObject {
     fn from(attempt: Attempt) -> Self {
         Self {
             generation: attempt.generation,
@@ -410,9 +410,12 @@ mod tests {
     #[test]
     fn the_sort_says_which_part_comes_first() {
         use ItemStatus::{Done, Pending};
-        assert_eq!(Part::asked(&[], Sort::Line), [Part::Finished, Part::Pending]);
-        assert_eq!(Part::asked(&[Done, Pending], Sort::UpdatedAt), [Part::Pending, Part::Finished]);
-        assert_eq!(Part::asked(&[Done], Sort::UpdatedAt), [Part::Finished]);
-        assert_eq!(Part::asked(&[Pending], Sort::Line), [Part::Pending]);
+        assert_eq!(ItemGroup::selected(&[], Sort::Line), [ItemGroup::Finished, ItemGroup::Pending]);
+        assert_eq!(
+            ItemGroup::selected(&[Done, Pending], Sort::UpdatedAt),
+            [ItemGroup::Pending, ItemGroup::Finished]
+        );
+        assert_eq!(ItemGroup::selected(&[Done], Sort::UpdatedAt), [ItemGroup::Finished]);
+        assert_eq!(ItemGroup::selected(&[Pending], Sort::Line), [ItemGroup::Pending]);
     }
 }

@@ -12,7 +12,7 @@ use windrow_store::batch::Batch;
 use windrow_store::ingest::LineError;
 use windrow_store::inspect::LaneStatus;
 
-use super::words::{JobStatus, job_status};
+use super::params::{JobStatus, job_status};
 use crate::openai::object::BatchError;
 
 /// A job with its counters.

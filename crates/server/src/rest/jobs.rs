@@ -8,14 +8,14 @@ use windrow_store::batch::Batch;
 use windrow_store::inspect::BatchesQuery;
 
 use super::job::Job;
-use super::lists::{self, Jobs, JobsQuery, Listed, PageQuery};
-use super::words::{self, JobStatus, found, job_id};
+use super::pages::{self, Jobs, JobsQuery, Listed, PageQuery};
+use super::params::{self, JobStatus, job_id, or_job_not_found};
 use crate::app::App;
 use crate::audit_log::{Action, note};
 use crate::auth::Caller;
-use crate::describe::refusals::Missing;
 use crate::error::Result;
 use crate::extract::{Path, Query};
+use crate::openapi::error_responses::NotFound;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
@@ -42,10 +42,10 @@ pub(crate) async fn list(
 ) -> Result<axum::Json<Listed<Job>>> {
     let (Jobs { scope, job_type, from, to }, (after, limit)) = (jobs.read(&caller)?, page.read()?);
     let has_cursor = after.is_some();
-    let states = words::job_states(query.statuses.as_deref())?;
+    let states = params::job_states(query.statuses.as_deref())?;
     let query =
         BatchesQuery { states, job_type, from, to, after, limit, ..BatchesQuery::default() };
-    let page = lists::page(app.store.batches(&scope, query).await, has_cursor)?;
+    let page = pages::page(app.store.batches(&scope, query).await, has_cursor)?;
     Ok(axum::Json(Listed::of(page)))
 }
 
@@ -53,16 +53,16 @@ pub(crate) async fn list(
 #[utoipa::path(
     get, path = "/jobs/{id}", operation_id = "retrieveJob", tag = "Jobs", security(("key" = [])),
     params(("id" = String, Path, format = "uuid")),
-    responses((status = 200, description = "The job.", body = Job), Missing))]
+    responses((status = 200, description = "The job.", body = Job), NotFound))]
 pub(crate) async fn retrieve(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<axum::Json<Job>> {
     let (id, scope) = (job_id(&id)?, caller.scope());
-    let batch = found(app.store.batch(&scope, id).await, id)?;
-    let lanes = found(app.store.lanes(&scope, id).await, id)?;
-    let acts = found(app.store.audit_log(&scope, id).await, id)?;
+    let batch = or_job_not_found(app.store.batch(&scope, id).await, id)?;
+    let lanes = or_job_not_found(app.store.lanes(&scope, id).await, id)?;
+    let acts = or_job_not_found(app.store.audit_log(&scope, id).await, id)?;
     let state = batch.state;
     Ok(axum::Json(Job::from(batch).with(state, lanes, acts)))
 }
@@ -73,7 +73,7 @@ pub(crate) async fn retrieve(
 #[utoipa::path(
     post, path = "/jobs/{id}/pause", operation_id = "pauseJob", tag = "Jobs", security(("key" = [])),
     params(("id" = String, Path, format = "uuid")),
-    responses((status = 200, description = "The job.", body = Job), Missing))]
+    responses((status = 200, description = "The job.", body = Job), NotFound))]
 pub(crate) async fn pause(
     State(app): State<App>,
     caller: Caller,
@@ -88,7 +88,7 @@ pub(crate) async fn pause(
 #[utoipa::path(
     post, path = "/jobs/{id}/resume", operation_id = "resumeJob", tag = "Jobs", security(("key" = [])),
     params(("id" = String, Path, format = "uuid")),
-    responses((status = 200, description = "The job.", body = Job), Missing))]
+    responses((status = 200, description = "The job.", body = Job), NotFound))]
 pub(crate) async fn resume(
     State(app): State<App>,
     caller: Caller,
@@ -105,7 +105,7 @@ pub(crate) async fn resume(
 #[utoipa::path(
     post, path = "/jobs/{id}/cancel", operation_id = "cancelJob", tag = "Jobs", security(("key" = [])),
     params(("id" = String, Path, format = "uuid")),
-    responses((status = 200, description = "The job.", body = Job), Missing))]
+    responses((status = 200, description = "The job.", body = Job), NotFound))]
 pub(crate) async fn cancel(
     State(app): State<App>,
     caller: Caller,
@@ -123,7 +123,7 @@ async fn steered(
     action: Action,
     batch: windrow_store::Result<Batch>,
 ) -> Result<axum::Json<Job>> {
-    let batch = found(batch, id)?;
+    let batch = or_job_not_found(batch, id)?;
     note(app, caller, id, action).await;
     // There may be lines to claim, or a batch to close.
     app.wake();

@@ -13,14 +13,16 @@ use windrow_domain::{KeyId, Owner, Role};
 use windrow_store::key::{Key, KeysQuery};
 use windrow_store::{Kind, Scope};
 
-use super::lists::{self, Listed, PageQuery};
-use super::words;
+use super::pages::{self, Listed, PageQuery};
+use super::params;
+use crate::api_key::{ApiKey, KeySpec};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::describe::refusals::{Missing, OtherKind, TooLarge, TooSlow};
 use crate::error::{Error, Result};
 use crate::extract::{Json, Path, Query};
-use crate::secret::{Secret, Terms};
+use crate::openapi::error_responses::{
+    NotFound, PayloadTooLarge, RequestTimeout, UnsupportedMediaType,
+};
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
@@ -86,7 +88,7 @@ pub(crate) struct KeyObject {
 /// A key that was just made.
 #[derive(Serialize, ToSchema)]
 #[schema(as = MadeKey)]
-pub(crate) struct Made {
+pub(crate) struct CreatedKey {
     key: KeyObject,
     /// Shown only now.
     secret: String,
@@ -106,13 +108,13 @@ pub(crate) async fn list(
     Query(page): Query<PageQuery>,
 ) -> Result<axum::Json<Listed<KeyObject>>> {
     caller.check_admin()?;
-    let scope = match words::given(query.owner) {
+    let scope = match params::none_if_empty(query.owner) {
         Some(name) => Scope::Owner(owner(&name)?),
         None => Scope::All,
     };
     let (after, limit) = page.read()?;
     let has_cursor = after.is_some();
-    let page = lists::page(app.store.keys(&scope, KeysQuery { after, limit }).await, has_cursor)?;
+    let page = pages::page(app.store.keys(&scope, KeysQuery { after, limit }).await, has_cursor)?;
     Ok(axum::Json(Listed::of(page)))
 }
 
@@ -122,13 +124,13 @@ pub(crate) async fn list(
 #[utoipa::path(
     post, path = "/keys", operation_id = "createKey", tag = "Keys", security(("key" = [])),
     request_body = Create,
-    responses((status = 201, description = "The key, and its text, which is shown only now.", body = Made),
-        TooSlow, TooLarge, OtherKind))]
+    responses((status = 201, description = "The key, and its text, which is shown only now.", body = CreatedKey),
+        RequestTimeout, PayloadTooLarge, UnsupportedMediaType))]
 pub(crate) async fn create(
     State(app): State<App>,
     caller: Caller,
     Json(create): Json<Create>,
-) -> Result<(StatusCode, axum::Json<Made>)> {
+) -> Result<(StatusCode, axum::Json<CreatedKey>)> {
     caller.check_admin()?;
     let role: Role = create.role.parse().map_err(|_| {
         let known = Role::ALL.map(Role::as_str).join(", ");
@@ -138,15 +140,15 @@ pub(crate) async fn create(
     if create.expires_at.as_deref() == Some("") {
         return Err(Error::invalid("expiresAt", "`expiresAt` is empty; leave it out for no end."));
     }
-    let expires_at = words::time("expiresAt", create.expires_at.as_deref())?;
+    let expires_at = params::time("expiresAt", create.expires_at.as_deref())?;
     if expires_at.is_some_and(|end| end <= app.clock.now()) {
         return Err(Error::invalid("expiresAt", "`expiresAt` has passed already."));
     }
-    let terms = Terms { owner: owner(&create.owner)?, role, name: create.name, expires_at };
-    let (id, secret) = Secret::make().map_err(Error::internal)?;
-    let key = app.store.add_key(secret.to_new_key(id, terms)).await?;
+    let spec = KeySpec { owner: owner(&create.owner)?, role, name: create.name, expires_at };
+    let (id, secret) = ApiKey::generate().map_err(Error::internal)?;
+    let key = app.store.add_key(secret.to_new_key(id, spec)).await?;
     tracing::info!(key.id = %key.id, owner = %key.owner, by = %caller.key, "key made");
-    let made = Made { key: key.into(), secret: secret.reveal().to_owned() };
+    let made = CreatedKey { key: key.into(), secret: secret.reveal().to_owned() };
     Ok((StatusCode::CREATED, axum::Json(made)))
 }
 
@@ -157,7 +159,7 @@ pub(crate) async fn create(
     delete, path = "/keys/{id}", operation_id = "revokeKey", tag = "Keys", security(("key" = [])),
     params(("id" = String, Path, format = "uuid")),
     responses((status = 200, description = "The key, which opens nothing any more.", body = KeyObject),
-        Missing))]
+        NotFound))]
 pub(crate) async fn revoke(
     State(app): State<App>,
     caller: Caller,
@@ -169,7 +171,7 @@ pub(crate) async fn revoke(
         Kind::Missing => Error::missing("key", &id),
         _ => error.into(),
     })?;
-    app.guard.forget();
+    app.guard.clear_cache();
     tracing::info!(key.id = %key.id, owner = %key.owner, by = %caller.key, "key revoked");
     Ok(axum::Json(key.into()))
 }

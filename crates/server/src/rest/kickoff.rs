@@ -16,13 +16,13 @@ use windrow_engine::signal::Stop;
 use windrow_engine::{Engine, Until};
 use windrow_store::Scope;
 
-use super::words::{found, job_id};
+use super::params::{job_id, or_job_not_found};
 use crate::app::App;
 use crate::audit_log::{Action, note};
 use crate::auth::Caller;
-use crate::describe::refusals::Missing;
 use crate::error::{Error, Result};
 use crate::extract::{Path, Query};
+use crate::openapi::error_responses::NotFound;
 
 const DURATION_MS_USUAL: u64 = 5_000;
 
@@ -39,7 +39,7 @@ pub(crate) struct KickoffQuery {
 #[derive(Clone, Copy, Debug, Default, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Slice)]
-pub(crate) struct Kicked {
+pub(crate) struct KickoffResult {
     /// Items that got their result.
     finished: u64,
     /// Tries that failed and will be repeated.
@@ -59,13 +59,13 @@ pub(crate) struct Kicked {
 #[utoipa::path(
     post, path = "/jobs/{id}/kickoff", operation_id = "kickoffJob", tag = "Jobs", security(("key" = [])),
     params(("id" = String, Path, format = "uuid"), KickoffQuery),
-    responses((status = 200, description = "What it did.", body = Kicked), Missing))]
+    responses((status = 200, description = "What it did.", body = KickoffResult), NotFound))]
 pub(crate) async fn kickoff(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<String>,
     Query(query): Query<KickoffQuery>,
-) -> Result<axum::Json<Kicked>> {
+) -> Result<axum::Json<KickoffResult>> {
     let id = job_id(&id)?;
     let most = app.options.kickoff_ms_max;
     let duration_ms = query.duration_ms.unwrap_or(DURATION_MS_USUAL.min(most));
@@ -73,23 +73,23 @@ pub(crate) async fn kickoff(
         let message = format!("`durationMs` must be between 1 and {most}.");
         return Err(Error::invalid("durationMs", message));
     }
-    let batch = found(app.store.batch(&caller.scope(), id).await, id)?;
+    let batch = or_job_not_found(app.store.batch(&caller.scope(), id).await, id)?;
     let Some(executor) = app.executor.clone() else {
         let message = "This server has no worker; the job is driven by workers elsewhere.";
         return Err(Error::new(StatusCode::BAD_REQUEST, "no_worker", message));
     };
     if batch.state.is_closed() || batch.state == BatchState::Paused {
         let (closed, remaining) = (batch.state.is_closed(), batch.counts.unfinished());
-        return Ok(axum::Json(Kicked { closed, remaining, ..Kicked::default() }));
+        return Ok(axum::Json(KickoffResult { closed, remaining, ..KickoffResult::default() }));
     }
-    let place = app.places.kickoffs.take(&caller.owner)?;
+    let permit = app.admission.kickoffs.try_acquire(&caller.owner)?;
     note(&app, &caller, id, Action::Kickoff).await;
     let driver = app.clone();
     let slice = async move {
-        let _place = place;
+        let _permit = permit;
         drive(&driver, executor, id, Duration::from_millis(duration_ms)).await
     };
-    app.rest.to_the_end(slice).await.map(axum::Json)
+    app.tasks.run_detached(slice).await.map(axum::Json)
 }
 
 async fn drive(
@@ -97,7 +97,7 @@ async fn drive(
     executor: Arc<dyn Executor>,
     id: BatchId,
     time: Duration,
-) -> Result<Kicked> {
+) -> Result<KickoffResult> {
     let (began_ms, stop) = (app.clock.millis(), Stop::new());
     let engine = Engine::builder(app.store.clone())
         .executor(executor)
@@ -116,7 +116,7 @@ async fn drive(
         () = async {
             tokio::select! {
                 () = app.clock.sleep(time) => {}
-                () = app.rest.stopping() => {}
+                () = app.tasks.stopping() => {}
             }
         } => {
             stop.give();
@@ -124,10 +124,10 @@ async fn drive(
         }
     }?;
     let progress = handle.progress();
-    let batch = found(app.store.batch(&Scope::All, id).await, id)?;
+    let batch = or_job_not_found(app.store.batch(&Scope::All, id).await, id)?;
     let took_ms = app.clock.millis().saturating_sub(began_ms);
     tracing::info!(batch.id = %id, lines = progress.finished, elapsed_ms = took_ms, "job driven");
-    Ok(Kicked {
+    Ok(KickoffResult {
         finished: progress.finished,
         retried: progress.retries,
         released: report.released,

@@ -4,19 +4,18 @@
 //! in its file. Fields are camelCase, times RFC 3339, lists go by opaque cursors.
 
 mod create;
+mod deferred_seal;
 mod events;
 mod export;
-mod held;
 mod items;
 pub(crate) mod job;
 mod jobs;
 mod keys;
 mod kickoff;
-mod lists;
+mod pages;
+mod params;
 mod pending;
 mod reprocess;
-mod shared;
-mod words;
 
 use axum::extract::DefaultBodyLimit;
 use utoipa_axum::router::OpenApiRouter;
@@ -24,7 +23,6 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::options::Options;
-pub(crate) use shared::Shared;
 
 /// Everything under `/api`.
 pub(crate) fn routes(options: &Options) -> OpenApiRouter<App> {

@@ -7,14 +7,14 @@ use utoipa::{IntoParams, ToSchema};
 use windrow_domain::{Owner, Target};
 use windrow_store::inspect::{PendingLine, PendingQuery};
 
-use super::items::{InputSummary, Standing};
-use super::lists::{self, Jobs, JobsQuery, Listed, PageQuery};
-use super::words::{self, ItemPlace, job_id};
+use super::items::{InputSummary, ItemState};
+use super::pages::{self, Jobs, JobsQuery, Listed, PageQuery};
+use super::params::{self, ItemPlace, job_id};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::describe::refusals::Missing;
 use crate::error::{Error, Result};
 use crate::extract::Query;
+use crate::openapi::error_responses::NotFound;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
@@ -24,7 +24,7 @@ pub(crate) struct ListQuery {
     #[param(value_type = Option<Vec<ItemPlace>>, inline, style = Form, explode = false)]
     statuses: Option<String>,
     /// Only of this job.
-    #[param(schema_with = words::job_id_schema)]
+    #[param(schema_with = params::job_id_schema)]
     job_id: Option<String>,
 }
 
@@ -32,9 +32,9 @@ pub(crate) struct ListQuery {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = PendingItem)]
-pub(crate) struct Row {
+pub(crate) struct PendingItem {
     #[serde(flatten)]
-    standing: Standing,
+    state: ItemState,
     #[schema(value_type = String)]
     owner: Owner,
     #[schema(required)]
@@ -50,36 +50,36 @@ pub(crate) struct Row {
 #[utoipa::path(
     get, path = "/pending", operation_id = "listPending", tag = "Items", security(("key" = [])),
     params(ListQuery, JobsQuery, PageQuery),
-    responses((status = 200, description = "A page.", body = Listed<Row>), Missing))]
+    responses((status = 200, description = "A page.", body = Listed<PendingItem>), NotFound))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
     Query(query): Query<ListQuery>,
     Query(jobs): Query<JobsQuery>,
     Query(page): Query<PageQuery>,
-) -> Result<axum::Json<Listed<Row>>> {
+) -> Result<axum::Json<Listed<PendingItem>>> {
     if !app.options.pending_dashboard {
         let message = "The list of what is pending over all jobs is switched off on this server.";
         return Err(Error::new(StatusCode::NOT_FOUND, "feature_off", message));
     }
     let (Jobs { scope, job_type, from, to }, (after, limit)) = (jobs.read(&caller)?, page.read()?);
-    let statuses = words::item_statuses(query.statuses.as_deref())?;
+    let statuses = params::item_statuses(query.statuses.as_deref())?;
     if statuses.iter().any(|status| status.outcome().is_some()) {
         let message = "Only PENDING and PROCESSING can be asked for here.";
         return Err(Error::invalid("statuses", message));
     }
     let has_cursor = after.is_some();
-    let batch = words::given(query.job_id).as_deref().map(job_id).transpose()?;
+    let batch = params::none_if_empty(query.job_id).as_deref().map(job_id).transpose()?;
     let places = statuses.iter().flat_map(|status| status.places()).copied().collect();
     let query = PendingQuery { batch, places, job_type, from, to, after, limit };
-    let page = lists::page(app.store.pending(&scope, query).await, has_cursor)?;
+    let page = pages::page(app.store.pending(&scope, query).await, has_cursor)?;
     Ok(axum::Json(Listed::of(page)))
 }
 
-impl From<PendingLine> for Row {
+impl From<PendingLine> for PendingItem {
     fn from(line: PendingLine) -> Self {
         Self {
-            standing: Standing::from(&line),
+            state: ItemState::from(&line),
             owner: line.owner,
             job_type: line.job_type,
             target: line.target,

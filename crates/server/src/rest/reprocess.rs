@@ -8,13 +8,15 @@ use windrow_domain::attempt::Status;
 use windrow_store::batch::{REPROCESS_LINES_MAX, Reprocess, Select};
 
 use super::items::line;
-use super::words::{self, ItemOutcome, found, job_id};
+use super::params::{self, ItemOutcome, job_id, or_job_not_found};
 use crate::app::App;
 use crate::audit_log::{Action, note};
 use crate::auth::Caller;
-use crate::describe::refusals::{Missing, OtherKind, TooLarge, TooSlow};
 use crate::error::{Error, Result};
 use crate::extract::{JsonOr, Path};
+use crate::openapi::error_responses::{
+    NotFound, PayloadTooLarge, RequestTimeout, UnsupportedMediaType,
+};
 
 /// Most items that one call names.
 const ITEMS_MAX: usize = 10_000;
@@ -23,16 +25,16 @@ const STEPS_MAX: usize = 1_000;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Asked {
+pub(crate) struct ReprocessRequest {
     #[serde(default)]
-    scope: AskedScope,
+    scope: RequestScope,
     item_ids: Option<Vec<String>>,
     statuses: Option<Vec<String>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum AskedScope {
+enum RequestScope {
     #[default]
     Job,
     Items,
@@ -41,17 +43,19 @@ enum AskedScope {
 /// Which items: those of the job with these statuses, or these.
 #[derive(Deserialize, ToSchema)]
 #[serde(untagged)]
+#[schema(as = Which)]
 #[expect(dead_code, reason = "only described: `Asked` is read, and says what does not go together")]
-pub(crate) enum Which {
-    OfJob(OfJob),
-    These(These),
+pub(crate) enum ReprocessBody {
+    ByStatus(ByStatus),
+    ByItems(ByItems),
 }
 
 /// Those of the job with these statuses; failed and not found unless told otherwise.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(dead_code, reason = "only described")]
-pub(crate) struct OfJob {
+#[schema(as = OfJob)]
+pub(crate) struct ByStatus {
     #[schema(inline, nullable = false)]
     scope: Option<JobScope>,
     #[schema(min_items = 1)]
@@ -62,7 +66,8 @@ pub(crate) struct OfJob {
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(dead_code, reason = "only described")]
-pub(crate) struct These {
+#[schema(as = These)]
+pub(crate) struct ByItems {
     #[schema(inline)]
     scope: ItemsScope,
     /// The numbers of their lines.
@@ -92,7 +97,7 @@ struct ItemId(String);
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Reprocessing)]
-pub(crate) struct Moved {
+pub(crate) struct ReprocessResult {
     moved: u64,
     generation: u32,
     /// Whether a repeat of the call would move more.
@@ -104,23 +109,27 @@ pub(crate) struct Moved {
 /// Those that failed or were not found, unless told otherwise.
 #[utoipa::path(
     post, path = "/jobs/{id}/reprocess", operation_id = "reprocessJob", tag = "Jobs", security(("key" = [])),
-    params(("id" = String, Path, format = "uuid")), request_body = Option<Which>,
-    responses((status = 200, description = "What was put back.", body = Moved), Missing, TooSlow,
-        TooLarge, OtherKind))]
+    params(("id" = String, Path, format = "uuid")), request_body = Option<ReprocessBody>,
+    responses((status = 200, description = "What was put back.", body = ReprocessResult), NotFound, RequestTimeout,
+        PayloadTooLarge, UnsupportedMediaType))]
 pub(crate) async fn reprocess(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<String>,
-    JsonOr(asked): JsonOr<Asked>,
-) -> Result<axum::Json<Moved>> {
+    JsonOr(asked): JsonOr<ReprocessRequest>,
+) -> Result<axum::Json<ReprocessResult>> {
     let (id, select, scope) = (job_id(&id)?, asked.select()?, caller.scope());
     let mut step =
         Reprocess { batch: id, select, generation: None, lines_max: REPROCESS_LINES_MAX };
-    let mut sum = Moved { moved: 0, generation: 0, more: true };
+    let mut sum = ReprocessResult { moved: 0, generation: 0, more: true };
     for _ in 0..STEPS_MAX {
-        let done = found(app.store.reprocess(&scope, step.clone()).await, id)?;
+        let done = or_job_not_found(app.store.reprocess(&scope, step.clone()).await, id)?;
         step.generation = Some(done.generation);
-        sum = Moved { moved: sum.moved + done.moved, generation: done.generation, more: done.more };
+        sum = ReprocessResult {
+            moved: sum.moved + done.moved,
+            generation: done.generation,
+            more: done.more,
+        };
         if !done.more {
             break;
         }
@@ -131,19 +140,19 @@ pub(crate) async fn reprocess(
     Ok(axum::Json(sum))
 }
 
-impl Asked {
+impl ReprocessRequest {
     fn select(self) -> Result<Select> {
         match (self.scope, self.item_ids, self.statuses) {
-            (AskedScope::Job, None, statuses) => statuses_of(statuses).map(Select::Statuses),
-            (AskedScope::Items, Some(items), None) => lines(&items).map(Select::Lines),
-            (AskedScope::Job, Some(_), _) => {
+            (RequestScope::Job, None, statuses) => statuses_of(statuses).map(Select::Statuses),
+            (RequestScope::Items, Some(items), None) => lines(&items).map(Select::Lines),
+            (RequestScope::Job, Some(_), _) => {
                 let message = "`itemIds` needs the scope `items`.";
                 Err(Error::invalid("itemIds", message))
             }
-            (AskedScope::Items, None, _) => {
+            (RequestScope::Items, None, _) => {
                 Err(Error::invalid("itemIds", "The scope `items` needs `itemIds`."))
             }
-            (AskedScope::Items, Some(_), Some(_)) => {
+            (RequestScope::Items, Some(_), Some(_)) => {
                 let message =
                     "`statuses` needs the scope `job`; items are put back whatever they are.";
                 Err(Error::invalid("statuses", message))
@@ -153,15 +162,15 @@ impl Asked {
 }
 
 /// What failed, unless somebody says otherwise.
-fn statuses_of(words: Option<Vec<String>>) -> Result<Vec<Status>> {
-    let Some(words) = words else { return Ok(vec![Status::Failed, Status::NotFound]) };
-    if words.is_empty() {
+fn statuses_of(params: Option<Vec<String>>) -> Result<Vec<Status>> {
+    let Some(params) = params else { return Ok(vec![Status::Failed, Status::NotFound]) };
+    if params.is_empty() {
         return Err(Error::invalid(
             "statuses",
             "`statuses` is empty; leave it out for all failed.",
         ));
     }
-    words.iter().map(|word| words::item_status(word).and_then(words::outcome)).collect()
+    params.iter().map(|word| params::item_status(word).and_then(params::outcome)).collect()
 }
 
 fn lines(items: &[String]) -> Result<LineSet> {

@@ -3,28 +3,29 @@
 use reqwest::Method;
 use serde_json::json;
 
-use crate::desk::{Desk, line};
+use crate::harness::{Harness, line};
 
 const JSONL: (&str, &str) = ("content-type", "application/x-ndjson; charset=utf-8");
 
 #[tokio::test]
 async fn a_body_of_lines_becomes_a_job_that_is_run_to_its_end() {
-    let desk = Desk::new().await;
+    let harness = Harness::new().await;
     let lines: String = (1..=3).map(|no| line(no, json!({}))).collect();
-    let job =
-        desk.job(&desk.ann, "?name=in.jsonl&jobType=images&priority=7&window=2h", lines).await;
+    let job = harness
+        .job(&harness.ann, "?name=in.jsonl&jobType=images&priority=7&window=2h", lines)
+        .await;
     assert_eq!((&job["status"], &job["queueState"]), (&json!("in_progress"), &json!("QUEUED")));
     assert_eq!((&job["owner"], &job["jobType"]), (&json!("ann"), &json!("images")));
     assert_eq!((&job["endpoint"], &job["priority"]), (&json!("/v1/x"), &json!(7)));
     assert_eq!(job["sourceAddress"], "127.0.0.1");
     let id = job["jobId"].as_str().unwrap();
     let file = job["fileId"].as_str().unwrap();
-    let file = desk.get(&desk.ann, &format!("/v1/files/{file}")).await.ok(200);
+    let file = harness.get(&harness.ann, &format!("/v1/files/{file}")).await.ok(200);
     assert_eq!(file["filename"], "in.jsonl");
 
-    let kicked = desk.finish(&desk.ann, id).await;
+    let kicked = harness.finish(&harness.ann, id).await;
     assert_eq!((&kicked["finished"], &kicked["released"]), (&json!(3), &json!(0)));
-    let job = desk.get(&desk.ann, &format!("/api/jobs/{id}")).await.ok(200);
+    let job = harness.get(&harness.ann, &format!("/api/jobs/{id}")).await.ok(200);
     assert_eq!((&job["status"], &job["queueState"]), (&json!("completed"), &json!("DONE")));
     let counts = json!({
         "total": 3, "pending": 0, "processing": 0, "done": 3, "error": 0, "notFound": 0,
@@ -40,51 +41,52 @@ async fn a_body_of_lines_becomes_a_job_that_is_run_to_its_end() {
 
 #[tokio::test]
 async fn a_form_with_a_file_becomes_a_job() {
-    let desk = Desk::new().await;
+    let harness = Harness::new().await;
     let form = format!(
         "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.jsonl\"\r\n\r\n{}\r\n--b--\r\n",
         line(1, json!({}))
     );
     let headers = [("content-type", "multipart/form-data; boundary=b"), ("idempotency-key", "f")];
-    let job = desk.send(&desk.ann, Method::POST, "/api/jobs", &headers, form.clone()).await.ok(201);
+    let job =
+        harness.send(&harness.ann, Method::POST, "/api/jobs", &headers, form.clone()).await.ok(201);
     assert_eq!(job["counts"]["total"], 1);
-    let again = desk.send(&desk.ann, Method::POST, "/api/jobs", &headers, form).await.ok(200);
+    let again = harness.send(&harness.ann, Method::POST, "/api/jobs", &headers, form).await.ok(200);
     assert_eq!(again["jobId"], job["jobId"]);
 }
 
 #[tokio::test]
 async fn a_repeat_with_the_same_key_gives_the_first_job_and_keeps_no_second_file() {
-    let desk = Desk::new().await;
+    let harness = Harness::new().await;
     let (key, lines) = (("idempotency-key", "k-1"), line(1, json!({})));
     let send = async |path: &str, who: &str, lines: String| {
-        desk.send(who, Method::POST, path, &[JSONL, key], lines).await
+        harness.send(who, Method::POST, path, &[JSONL, key], lines).await
     };
     let (one, two) = tokio::join!(
-        send("/api/jobs", &desk.ann, lines.clone()),
-        send("/api/jobs", &desk.ann, lines.clone())
+        send("/api/jobs", &harness.ann, lines.clone()),
+        send("/api/jobs", &harness.ann, lines.clone())
     );
     assert_eq!(one.json()["jobId"], two.json()["jobId"], "{} {}", one.text(), two.text());
     assert_eq!(one.status + two.status, 201 + 200);
-    let third = send("/api/jobs", &desk.ann, lines.clone()).await.ok(200);
+    let third = send("/api/jobs", &harness.ann, lines.clone()).await.ok(200);
     assert_eq!(third["jobId"], one.json()["jobId"]);
-    let files = desk.get(&desk.ann, "/v1/files").await.ok(200);
+    let files = harness.get(&harness.ann, "/v1/files").await.ok(200);
     assert_eq!(files["data"].as_array().unwrap().len(), 1, "{files}");
 
-    let other = send("/api/jobs?priority=1", &desk.ann, lines.clone()).await;
+    let other = send("/api/jobs?priority=1", &harness.ann, lines.clone()).await;
     other.refused(400, "idempotency_key_reused");
-    let other = send("/api/jobs", &desk.ann, line(22, json!({}))).await;
+    let other = send("/api/jobs", &harness.ann, line(22, json!({}))).await;
     other.refused(400, "idempotency_key_reused");
-    let bobs = send("/api/jobs", &desk.bob, lines).await.ok(201);
+    let bobs = send("/api/jobs", &harness.bob, lines).await.ok(201);
     assert_ne!(bobs["jobId"], third["jobId"]);
 }
 
 #[tokio::test]
 async fn a_file_that_does_not_validate_is_a_failed_job_with_the_errors_by_line() {
-    let desk = Desk::new().await;
-    let job = desk.job(&desk.ann, "", format!("{}oops\n", line(1, json!({})))).await;
+    let harness = Harness::new().await;
+    let job = harness.job(&harness.ann, "", format!("{}oops\n", line(1, json!({})))).await;
     assert_eq!((&job["status"], &job["queueState"]), (&json!("failed"), &json!("FAILED")));
     assert_eq!(job["errors"][0]["line"], 2, "{job}");
-    let job = desk.job(&desk.ann, "", line(1, json!({ "model": "unknown" }))).await;
+    let job = harness.job(&harness.ann, "", line(1, json!({ "model": "unknown" }))).await;
     assert_eq!(
         (&job["status"], &job["errors"][0]["code"]),
         (&json!("failed"), &json!("model_not_found"))
@@ -93,11 +95,11 @@ async fn a_file_that_does_not_validate_is_a_failed_job_with_the_errors_by_line()
 
 #[tokio::test]
 async fn what_is_wrong_is_refused_and_leaves_nothing() {
-    let desk = Desk::new().await;
+    let harness = Harness::new().await;
     let mixed = line(1, json!({})) + &line(2, json!({})).replace("/v1/x", "/v1/y");
     let send = async |query: &str, content_type: &str| {
         let (path, headers) = (format!("/api/jobs{query}"), [("content-type", content_type)]);
-        desk.send(&desk.ann, Method::POST, &path, &headers, mixed.clone()).await
+        harness.send(&harness.ann, Method::POST, &path, &headers, mixed.clone()).await
     };
     send("", "application/jsonl").await.refused(400, "invalid_value");
     send("", "application/json").await.refused(415, "unsupported_media_type");
@@ -108,10 +110,10 @@ async fn what_is_wrong_is_refused_and_leaves_nothing() {
     send("?priority=high", "text/plain").await.refused(400, "invalid_query");
     send("?endpoint=x", "text/plain").await.refused(400, "invalid_value");
     send(&format!("?jobType={}", "x".repeat(65)), "text/plain").await.refused(400, "invalid_value");
-    let files = desk.get(&desk.ann, "/v1/files").await.ok(200);
-    let jobs = desk.get(&desk.ann, "/api/jobs").await.ok(200);
+    let files = harness.get(&harness.ann, "/v1/files").await.ok(200);
+    let jobs = harness.get(&harness.ann, "/api/jobs").await.ok(200);
     assert_eq!((&files["data"], &jobs["data"]), (&json!([]), &json!([])));
 
-    let job = desk.job(&desk.ann, "?endpoint=/v1/x", mixed.clone()).await;
+    let job = harness.job(&harness.ann, "?endpoint=/v1/x", mixed.clone()).await;
     assert_eq!((&job["status"], &job["errors"][0]["line"]), (&json!("failed"), &json!(2)));
 }

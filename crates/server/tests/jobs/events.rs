@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, Setup};
+use crate::harness::{Harness, Setup};
 
 /// The events of a stream that ends, as name and data.
 async fn read(mut response: reqwest::Response) -> Vec<(String, Value)> {
@@ -25,13 +25,13 @@ async fn read(mut response: reqwest::Response) -> Vec<(String, Value)> {
 
 #[tokio::test]
 async fn listeners_hear_of_progress_and_of_the_end_and_then_the_stream_ends() {
-    let desk = Desk::with(Setup { answers: 0, works: true, ..Setup::default() }).await;
-    let id = desk.plain_job(&desk.ann, 20).await;
+    let harness = Harness::with(Setup { answers: 0, works: true, ..Setup::default() }).await;
+    let id = harness.plain_job(&harness.ann, 20).await;
     let path = format!("/api/jobs/{id}/events");
-    let one = desk.ask(&desk.ann, Method::GET, &path, &[], "").await;
-    let two = desk.ask(&desk.admin, Method::GET, &path, &[], "").await;
+    let one = harness.ask(&harness.ann, Method::GET, &path, &[], "").await;
+    let two = harness.ask(&harness.admin, Method::GET, &path, &[], "").await;
     assert_eq!(one.headers()["content-type"], "text/event-stream");
-    desk.gate.add_permits(1000);
+    harness.gate.add_permits(1000);
     let (one, two) = tokio::join!(read(one), read(two));
     for events in [one, two] {
         let (last, before) = events.split_last().unwrap();
@@ -41,17 +41,18 @@ async fn listeners_hear_of_progress_and_of_the_end_and_then_the_stream_ends() {
         assert_ne!(before[0].1["counts"]["done"], 20);
         assert!(before.windows(2).all(|pair| pair[0] != pair[1]), "{before:?}");
     }
-    let closed = read(desk.ask(&desk.ann, Method::GET, &path, &[], "").await).await;
+    let closed = read(harness.ask(&harness.ann, Method::GET, &path, &[], "").await).await;
     let names: Vec<_> = closed.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["progress", "closed"]);
-    desk.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test]
 async fn a_server_that_stops_lets_its_listeners_go() {
-    let desk = Desk::new().await;
-    let id = desk.plain_job(&desk.ann, 1).await;
-    let stream = desk.ask(&desk.ann, Method::GET, &format!("/api/jobs/{id}/events"), &[], "").await;
-    let (events, ()) = tokio::join!(read(stream), desk.stop());
+    let harness = Harness::new().await;
+    let id = harness.plain_job(&harness.ann, 1).await;
+    let stream =
+        harness.ask(&harness.ann, Method::GET, &format!("/api/jobs/{id}/events"), &[], "").await;
+    let (events, ()) = tokio::join!(read(stream), harness.stop());
     assert!(events.iter().all(|(name, _)| name == "progress"), "{events:?}");
 }

@@ -4,17 +4,17 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, Setup, ids, line};
+use crate::harness::{Harness, Setup, ids, line};
 
 #[tokio::test]
 async fn items_have_what_a_grid_shows() {
-    let desk = Desk::with(Setup { answers: 5, ..Setup::default() }).await;
+    let harness = Harness::with(Setup { answers: 5, ..Setup::default() }).await;
     let lines = [json!({}), json!({ "do": "fail" }), json!({ "do": "missing" }), json!({})];
     let lines: String = (1..).zip(lines).map(|(no, more)| line(no, more)).collect();
-    let job = desk.job(&desk.ann, "", lines).await;
+    let job = harness.job(&harness.ann, "", lines).await;
     let id = job["jobId"].as_str().unwrap();
     let path = format!("/api/jobs/{id}/items?");
-    let waiting = desk.get(&desk.ann, &path).await.ok(200)["data"][1].clone();
+    let waiting = harness.get(&harness.ann, &path).await.ok(200)["data"][1].clone();
     assert_eq!((&waiting["itemId"], &waiting["status"]), (&json!("2"), &json!("PENDING")));
     let summary = json!({
         "title": "T 2", "brand": null, "sku": "2", "model": "small", "url": "/v1/x",
@@ -22,8 +22,8 @@ async fn items_have_what_a_grid_shows() {
     assert_eq!((&waiting["inputSummary"], &waiting["customId"]), (&summary, &json!("c-2")));
     assert_eq!((&waiting["lockedBy"], &waiting["result"]), (&Value::Null, &Value::Null));
 
-    desk.finish(&desk.ann, id).await;
-    let items = desk.get(&desk.ann, &path).await.ok(200);
+    harness.finish(&harness.ann, id).await;
+    let items = harness.get(&harness.ann, &path).await.ok(200);
     assert_eq!(items["nextCursor"], Value::Null);
     let items = items["data"].as_array().unwrap();
     let statuses: Vec<_> = items.iter().map(|item| item["status"].as_str().unwrap()).collect();
@@ -35,51 +35,53 @@ async fn items_have_what_a_grid_shows() {
     );
     assert_eq!((&items[2]["attempts"], &items[2]["customId"]), (&json!(2), &json!("c-3")));
 
-    let some = desk.get(&desk.ann, &format!("{path}statuses=error,NOT_FOUND")).await.ok(200);
+    let some = harness.get(&harness.ann, &format!("{path}statuses=error,NOT_FOUND")).await.ok(200);
     assert_eq!(ids(some["data"].as_array().unwrap()), [2, 3]);
-    let tries = desk.get(&desk.ann, &format!("/api/jobs/{id}/items/3/attempts")).await.ok(200);
+    let tries =
+        harness.get(&harness.ann, &format!("/api/jobs/{id}/items/3/attempts")).await.ok(200);
     assert_eq!(tries["data"].as_array().unwrap().len(), 1, "{tries}");
     assert_eq!(
         (&tries["data"][0]["attempt"], &tries["data"][0]["class"]),
         (&json!(1), &json!("not_found"))
     );
-    desk.get(&desk.ann, &format!("/api/jobs/{id}/items/x/attempts"))
+    harness
+        .get(&harness.ann, &format!("/api/jobs/{id}/items/x/attempts"))
         .await
         .refused(404, "not_found");
     for bad in ["statuses=LOST", "pageSize=0", "after=x.y", "after=f.bm9uc2Vuc2U"] {
-        desk.get(&desk.ann, &format!("{path}{bad}")).await.refused(400, "invalid_value");
+        harness.get(&harness.ann, &format!("{path}{bad}")).await.refused(400, "invalid_value");
     }
-    desk.get(&desk.ann, &format!("{path}sort=name")).await.refused(400, "invalid_query");
+    harness.get(&harness.ann, &format!("{path}sort=name")).await.refused(400, "invalid_query");
 }
 
 #[tokio::test]
 async fn pages_of_a_job_at_rest_hold_every_item_once_in_either_order() {
-    let desk = Desk::with(Setup { answers: 40, ..Setup::default() }).await;
-    let id = desk.plain_job(&desk.ann, 100).await;
-    desk.post(&desk.ann, &format!("/api/jobs/{id}/kickoff?durationMs=700")).await.ok(200);
-    desk.post(&desk.ann, &format!("/api/jobs/{id}/pause")).await.ok(200);
-    let job = desk.get(&desk.ann, &format!("/api/jobs/{id}")).await.ok(200);
+    let harness = Harness::with(Setup { answers: 40, ..Setup::default() }).await;
+    let id = harness.plain_job(&harness.ann, 100).await;
+    harness.post(&harness.ann, &format!("/api/jobs/{id}/kickoff?durationMs=700")).await.ok(200);
+    harness.post(&harness.ann, &format!("/api/jobs/{id}/pause")).await.ok(200);
+    let job = harness.get(&harness.ann, &format!("/api/jobs/{id}")).await.ok(200);
     assert_eq!((&job["counts"]["done"], &job["counts"]["pending"]), (&json!(40), &json!(60)));
     let all: Vec<u64> = (1..=100).collect();
     for (sort, first) in [("line", "DONE"), ("updatedAt", "PENDING")] {
         for size in [7, 40, 60, 1000] {
             let path = format!("/api/jobs/{id}/items?sort={sort}&pageSize={size}");
-            let items = desk.walk(&desk.ann, &path, || {}).await;
+            let items = harness.walk(&harness.ann, &path, || {}).await;
             assert_eq!(ids(&items), all, "{sort} {size}");
             assert_eq!(items[0]["status"], first);
         }
     }
     let path = format!("/api/jobs/{id}/items?statuses=DONE,PROCESSING&pageSize=9");
-    assert_eq!(desk.walk(&desk.ann, &path, || {}).await.len(), 40);
+    assert_eq!(harness.walk(&harness.ann, &path, || {}).await.len(), 40);
 }
 
 #[tokio::test]
 async fn a_walk_over_a_running_job_loses_no_item_and_repeats_none_that_did_not_move() {
-    let desk = Desk::with(Setup { answers: 0, works: true, ..Setup::default() }).await;
-    let id = desk.plain_job(&desk.ann, 300).await;
-    let gate = desk.gate.clone();
+    let harness = Harness::with(Setup { answers: 0, works: true, ..Setup::default() }).await;
+    let id = harness.plain_job(&harness.ann, 300).await;
+    let gate = harness.gate.clone();
     let path = format!("/api/jobs/{id}/items?sort=updatedAt&pageSize=7");
-    let items = desk.walk(&desk.ann, &path, || gate.add_permits(5)).await;
+    let items = harness.walk(&harness.ann, &path, || gate.add_permits(5)).await;
     let mut seen = HashSet::new();
     for item in &items {
         let once = seen.insert((item["itemId"].to_string(), item["status"].to_string()));
@@ -88,6 +90,6 @@ async fn a_walk_over_a_running_job_loses_no_item_and_repeats_none_that_did_not_m
     let mut all = ids(&items);
     all.dedup();
     assert_eq!(all, (1..=300).collect::<Vec<u64>>());
-    desk.gate.add_permits(10_000);
-    desk.stop().await;
+    harness.gate.add_permits(10_000);
+    harness.stop().await;
 }

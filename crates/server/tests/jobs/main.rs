@@ -2,15 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+mod control;
 mod create;
-mod crowd;
-mod desk;
+mod disconnect;
 mod events;
 mod export;
-mod gone;
+mod harness;
 mod items;
 mod keys;
-#[path = "../kit/mod.rs"]
-mod kit;
+mod limits;
 mod owners;
-mod steer;
+#[path = "../support/mod.rs"]
+mod support;

@@ -5,131 +5,132 @@ use std::sync::atomic::Ordering;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, Runs};
+use crate::harness::{Harness, RunnerMode};
 
 #[tokio::test]
 async fn a_repeat_gets_the_first_answer_and_nothing_happens_twice() {
-    let desk = Desk::new().await;
-    let first = desk.call("counter/a/add", "r-1", "{\"n\": 5}").await;
+    let harness = Harness::new().await;
+    let first = harness.call("counter/a/add", "r-1", "{\"n\": 5}").await;
     assert_eq!(first.ok(200), json!({ "value": 5 }));
     assert_eq!(first.header("content-type"), "application/json");
     assert_eq!(first.header("windrow-request-id"), "r-1");
     assert_eq!(first.header("windrow-retry-count"), "0");
-    let again = desk.call("counter/a/add", "r-1", "{\"n\": 5}").await;
+    let again = harness.call("counter/a/add", "r-1", "{\"n\": 5}").await;
     assert_eq!(again.ok(200), json!({ "value": 5 }));
     assert_eq!(again.header("windrow-retry-count"), "1");
-    assert_eq!(desk.hands.runs.load(Ordering::SeqCst), 1);
+    assert_eq!(harness.handlers.runs.load(Ordering::SeqCst), 1);
     assert_eq!(
-        desk.call("counter/a/add", "r-2", "{\"n\": 2}").await.ok(200),
+        harness.call("counter/a/add", "r-2", "{\"n\": 2}").await.ok(200),
         json!({ "value": 7 })
     );
-    let call = desk.get(&desk.ann, "/v1/calls/r-1").await.ok(200);
+    let call = harness.get(&harness.ann, "/v1/calls/r-1").await.ok(200);
     assert_eq!((&call["state"], &call["reply"]), (&json!("completed"), &json!({ "value": 5 })));
     assert_eq!((&call["object_type"], &call["object_id"]), (&json!("counter"), &json!("a")));
     assert_eq!((&call["owner"], &call["retry_count"]), (&json!("ann"), &json!(1)));
-    desk.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test]
 async fn a_name_that_was_used_for_another_call_is_refused() {
-    let desk = Desk::new().await;
-    desk.call("counter/a/add", "r-1", "{\"n\": 5}").await.ok(200);
+    let harness = Harness::new().await;
+    harness.call("counter/a/add", "r-1", "{\"n\": 5}").await.ok(200);
     for (path, args) in [
         ("counter/a/add", "{\"n\":5}"),
         ("counter/b/add", "{\"n\": 5}"),
         ("counter/a/echo", "{\"n\": 5}"),
     ] {
-        let told = desk.call(path, "r-1", args).await.refused(400, "idempotency_key_reused");
+        let told = harness.call(path, "r-1", args).await.refused(400, "idempotency_key_reused");
         assert!(told.contains("r-1"), "{told}");
     }
-    assert_eq!(desk.hands.runs.load(Ordering::SeqCst), 1);
-    desk.stop().await;
+    assert_eq!(harness.handlers.runs.load(Ordering::SeqCst), 1);
+    harness.stop().await;
 }
 
 #[tokio::test]
 async fn a_name_is_made_for_a_call_that_has_none_and_arguments_may_be_anything() {
-    let desk = Desk::new().await;
+    let harness = Harness::new().await;
     let path = "/v1/objects/counter/a%2Fb/echo";
-    let answer = desk.send(&desk.ann, Method::POST, path, &[], vec![1_u8, 0, 200]).await;
+    let answer = harness.send(&harness.ann, Method::POST, path, &[], vec![1_u8, 0, 200]).await;
     assert_eq!((answer.status, &*answer.body), (200, &[1_u8, 0, 200][..]));
     assert_eq!(answer.header("content-type"), "application/octet-stream");
     let id = answer.header("windrow-request-id").to_owned();
-    let call = desk.get(&desk.ann, &format!("/v1/calls/{id}")).await.ok(200);
+    let call = harness.get(&harness.ann, &format!("/v1/calls/{id}")).await.ok(200);
     assert_eq!((&call["object_id"], &call["reply_base64"]), (&json!("a/b"), &json!("AQDI")));
     assert_eq!(call.get("reply"), None);
-    let empty = desk.send(&desk.ann, Method::POST, path, &[], "").await;
+    let empty = harness.send(&harness.ann, Method::POST, path, &[], "").await;
     assert_eq!((empty.status, empty.body.len()), (200, 0));
-    desk.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test]
 async fn a_call_that_takes_long_is_asked_for_where_its_answer_will_be() {
-    let desk = Desk::new().await;
+    let harness = Harness::new().await;
     let headers = [("idempotency-key", "slow/1 %"), ("prefer", "wait=0")];
     let path = "/v1/objects/counter/a/slow";
-    let answer = desk.send(&desk.ann, Method::POST, path, &headers, "").await;
+    let answer = harness.send(&harness.ann, Method::POST, path, &headers, "").await;
     let pending = answer.ok(202);
     assert_eq!(pending["request_id"], "slow/1 %");
     assert!(["pending", "processing"].contains(&pending["state"].as_str().unwrap()), "{pending}");
     let place = answer.header("location").to_owned();
     assert_eq!(place, "/v1/calls/slow%2F1%20%25");
-    let brief = desk.get(&desk.ann, &format!("{place}?waitMs=50")).await.ok(200);
+    let brief = harness.get(&harness.ann, &format!("{place}?waitMs=50")).await.ok(200);
     assert_eq!((brief.get("reply"), &brief["error"]), (None, &Value::Null));
     let wait = format!("{place}?waitMs=30000");
-    let (answered, ()) = tokio::join!(desk.get(&desk.ann, &wait), async {
-        desk.gate.add_permits(1);
+    let (answered, ()) = tokio::join!(harness.get(&harness.ann, &wait), async {
+        harness.gate.add_permits(1);
     });
     let answered = answered.ok(200);
     assert_eq!((&answered["state"], &answered["reply"]), (&json!("completed"), &json!("at last")));
-    let repeat = desk.send(&desk.ann, Method::POST, path, &headers, "").await;
+    let repeat = harness.send(&harness.ann, Method::POST, path, &headers, "").await;
     assert_eq!(repeat.ok(200), "at last");
-    desk.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test]
 async fn a_call_named_like_another_route_is_found_where_it_says() {
-    let desk = Desk::new().await;
+    let harness = Harness::new().await;
     let headers = [("idempotency-key", "stats"), ("prefer", "respond-async")];
     let path = "/v1/objects/counter/a/slow";
-    let answer = desk.send(&desk.ann, Method::POST, path, &headers, "").await;
+    let answer = harness.send(&harness.ann, Method::POST, path, &headers, "").await;
     answer.ok(202);
-    let call = desk.get(&desk.ann, answer.header("location")).await.ok(200);
+    let call = harness.get(&harness.ann, answer.header("location")).await.ok(200);
     assert_eq!(call["request_id"], "stats");
-    desk.gate.add_permits(1);
-    desk.stop().await;
+    harness.gate.add_permits(1);
+    harness.stop().await;
 }
 
 #[tokio::test]
 async fn a_wait_lasts_until_the_answer_is_there() {
-    let desk = Desk::new().await;
+    let harness = Harness::new().await;
     let path = "/v1/objects/counter/a/slow?waitMs=60000";
-    let (answer, ()) = tokio::join!(desk.send(&desk.ann, Method::POST, path, &[], ""), async {
-        desk.until(&desk.ann, "/v1/calls", |calls| calls["data"][0].is_object()).await;
-        desk.gate.add_permits(1);
-    });
+    let (answer, ()) =
+        tokio::join!(harness.send(&harness.ann, Method::POST, path, &[], ""), async {
+            harness.until(&harness.ann, "/v1/calls", |calls| calls["data"][0].is_object()).await;
+            harness.gate.add_permits(1);
+        });
     assert_eq!(answer.ok(200), "at last");
-    desk.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test]
 async fn a_call_that_failed_stays_so_and_says_why() {
-    let desk = Desk::new().await;
+    let harness = Harness::new().await;
     for retry in ["0", "1"] {
-        let answer = desk.call("counter/a/steal", "r-1", "{}").await;
+        let answer = harness.call("counter/a/steal", "r-1", "{}").await;
         let told = answer.refused(422, "call_failed");
         assert!(told.contains("a counter cannot steal"), "{told}");
         assert_eq!(answer.header("windrow-request-id"), "r-1");
         assert_eq!(answer.header("windrow-retry-count"), retry);
     }
-    let call = desk.get(&desk.ann, "/v1/calls/r-1").await.ok(200);
+    let call = harness.get(&harness.ann, "/v1/calls/r-1").await.ok(200);
     assert_eq!(call["state"], "failed");
     assert!(call["error"].as_str().unwrap().contains("steal"), "{call}");
-    desk.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test]
 async fn callers_policies_and_ends_are_kept() {
-    let desk = Desk::new().await;
+    let harness = Harness::new().await;
     let headers = [
         ("idempotency-key", "r-1"),
         ("windrow-crash-policy", "fail"),
@@ -137,35 +138,36 @@ async fn callers_policies_and_ends_are_kept() {
         ("windrow-expires-in", "3600"),
     ];
     let path = "/v1/objects/counter/a/who";
-    let answer = desk.send(&desk.ann, Method::POST, path, &headers, "").await;
+    let answer = harness.send(&harness.ann, Method::POST, path, &headers, "").await;
     assert_eq!((answer.status, answer.text()), (200, "cart/7".to_owned()));
-    let call = desk.get(&desk.ann, "/v1/calls/r-1").await.ok(200);
+    let call = harness.get(&harness.ann, "/v1/calls/r-1").await.ok(200);
     assert_eq!((&call["crash_policy"], &call["caller_object"]), (&json!("fail"), &json!("cart/7")));
     assert!(call["caller_client"].as_str().unwrap().starts_with("key:"), "{call}");
     assert!(call["expires_at"].is_string(), "{call}");
-    desk.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test]
 async fn calls_are_listed_by_object_and_state_and_counted() {
-    let desk = Desk::new().await;
+    let harness = Harness::new().await;
     for no in 0..40 {
-        desk.call(&format!("counter/{}/add", no % 2), &format!("r-{no}"), "{}").await.ok(200);
+        harness.call(&format!("counter/{}/add", no % 2), &format!("r-{no}"), "{}").await.ok(200);
     }
-    desk.call("counter/0/steal", "bad", "{}").await.refused(422, "call_failed");
+    harness.call("counter/0/steal", "bad", "{}").await.refused(422, "call_failed");
     let count = |page: &Value| page["data"].as_array().unwrap().len();
-    let all = desk.get(&desk.ann, "/v1/calls?limit=1000").await.ok(200);
+    let all = harness.get(&harness.ann, "/v1/calls?limit=1000").await.ok(200);
     assert_eq!((count(&all), &all["next_cursor"]), (41, &Value::Null));
     assert_eq!(all["data"][0].get("reply"), None, "a list has no replies");
-    let of = desk.get(&desk.ann, "/v1/calls?object=counter/0&state=completed").await.ok(200);
+    let of = harness.get(&harness.ann, "/v1/calls?object=counter/0&state=completed").await.ok(200);
     assert_eq!(count(&of), 20);
-    let failed = desk.get(&desk.ann, "/v1/calls?state=failed,expired").await.ok(200);
+    let failed = harness.get(&harness.ann, "/v1/calls?state=failed,expired").await.ok(200);
     assert_eq!((count(&failed), &failed["data"][0]["request_id"]), (1, &json!("bad")));
-    let stuck = desk.get(&desk.ann, "/v1/calls?stuckMs=0&state=processing").await.ok(200);
+    let stuck = harness.get(&harness.ann, "/v1/calls?stuckMs=0&state=processing").await.ok(200);
     assert_eq!(count(&stuck), 0);
     let (mut seen, mut after) = (Vec::new(), String::new());
     loop {
-        let page = desk.get(&desk.ann, &format!("/v1/calls?limit=30&after={after}")).await.ok(200);
+        let page =
+            harness.get(&harness.ann, &format!("/v1/calls?limit=30&after={after}")).await.ok(200);
         let rows = page["data"].as_array().unwrap();
         seen.extend(rows.iter().map(|call| call["request_id"].as_str().unwrap().to_owned()));
         match page["next_cursor"].as_str() {
@@ -176,21 +178,21 @@ async fn calls_are_listed_by_object_and_state_and_counted() {
     seen.sort_unstable();
     seen.dedup();
     assert_eq!(seen.len(), 41);
-    let stats = desk.get(&desk.ann, "/v1/calls/stats").await.ok(200);
+    let stats = harness.get(&harness.ann, "/v1/calls/stats").await.ok(200);
     let completed = stats["by_state"].as_array().unwrap().iter();
     let completed: Vec<_> = completed.filter(|of| of["state"] == "completed").collect();
     assert_eq!(completed[0]["calls"], 40, "{stats}");
     assert!(stats["p99_ms"].as_f64().unwrap() >= stats["p50_ms"].as_f64().unwrap(), "{stats}");
     assert!(stats["failure_rate"].as_f64().unwrap() > 0.0, "{stats}");
     assert_eq!(stats["rows"], 41);
-    desk.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test]
 async fn numbers_of_messages_are_told() {
-    let desk = Desk::new().await;
-    desk.call("counter/a/add", "r-1", "{}").await.ok(200);
-    let text = desk.get(&desk.ann, "/metrics").await.text();
+    let harness = Harness::new().await;
+    harness.call("counter/a/add", "r-1", "{}").await.ok(200);
+    let text = harness.get(&harness.ann, "/metrics").await.text();
     for line in [
         "windrow_messages_backlog{queue=\"outbox\"} 0",
         "windrow_dead_letters{queue=\"inbox\"} 0",
@@ -205,27 +207,27 @@ async fn numbers_of_messages_are_told() {
     ] {
         assert!(text.contains(line), "{line} is not in\n{text}");
     }
-    desk.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test]
 async fn without_a_set_up_callers_are_told_what_to_do() {
-    let desk = Desk::with(Runs::Never).await;
-    let told = desk.call("counter/a/add", "r-1", "{}").await.refused(503, "messages_not_set_up");
+    let harness = Harness::with(RunnerMode::Never).await;
+    let told = harness.call("counter/a/add", "r-1", "{}").await.refused(503, "messages_not_set_up");
     assert!(told.contains("windrow serve"), "{told}");
     let message = json!({ "stream": "s", "kind": "k", "id": "1" });
     for path in ["/v1/messages", "/v1/inbox"] {
-        desk.post_json(&desk.ann, path, &message).await.refused(503, "messages_not_set_up");
+        harness.post_json(&harness.ann, path, &message).await.refused(503, "messages_not_set_up");
     }
     for path in ["/v1/calls", "/v1/messages", "/v1/dead-letters"] {
-        assert_eq!(desk.get(&desk.ann, path).await.ok(200)["data"], json!([]), "{path}");
+        assert_eq!(harness.get(&harness.ann, path).await.ok(200)["data"], json!([]), "{path}");
     }
-    assert!(desk.get(&desk.ann, "/metrics").await.text().contains("windrow_pending_items"));
-    desk.stop().await;
-    let desk = Desk::with(Runs::Off).await;
-    desk.call("counter/a/add", "r-1", "{}").await.refused(404, "feature_off");
-    desk.get(&desk.ann, "/v1/dead-letters").await.refused(404, "feature_off");
-    desk.get(&desk.ann, "/v1/streams/s/events?follow").await.refused(404, "feature_off");
-    assert!(desk.get(&desk.ann, "/metrics").await.text().contains("windrow_pending_items"));
-    desk.stop().await;
+    assert!(harness.get(&harness.ann, "/metrics").await.text().contains("windrow_pending_items"));
+    harness.stop().await;
+    let harness = Harness::with(RunnerMode::Off).await;
+    harness.call("counter/a/add", "r-1", "{}").await.refused(404, "feature_off");
+    harness.get(&harness.ann, "/v1/dead-letters").await.refused(404, "feature_off");
+    harness.get(&harness.ann, "/v1/streams/s/events?follow").await.refused(404, "feature_off");
+    assert!(harness.get(&harness.ann, "/metrics").await.text().contains("windrow_pending_items"));
+    harness.stop().await;
 }

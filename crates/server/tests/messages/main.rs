@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod calls;
-mod dead;
-mod desk;
+mod dead_letters;
 mod events;
-#[path = "../kit/mod.rs"]
-mod kit;
+mod harness;
+mod invalid_requests;
 mod owners;
 mod send;
-mod wrong;
+#[path = "../support/mod.rs"]
+mod support;

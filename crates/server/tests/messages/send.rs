@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 
-use crate::desk::Desk;
+use crate::harness::Harness;
 
 /// Far enough that nothing is tried while a test runs.
 const LATER: &str = "2100-01-01T00:00:00Z";
@@ -15,10 +15,10 @@ fn rows(page: &Value) -> &Vec<Value> {
 
 #[tokio::test]
 async fn one_message_or_many_are_kept_in_their_order() {
-    let desk = Desk::new().await;
+    let harness = Harness::new().await;
     let one = json!({ "stream": "orders/1", "kind": "order.placed", "payload": { "b": 1, "a": null },
         "headers": { "trace": "t" }, "not_before": LATER });
-    let sent = desk.post_json(&desk.ann, "/v1/messages", &one).await.ok(202);
+    let sent = harness.post_json(&harness.ann, "/v1/messages", &one).await.ok(202);
     assert_eq!(
         (&sent["data"][0]["stream"], &sent["data"][0]["duplicate"]),
         (&json!("orders/1"), &json!(false))
@@ -30,49 +30,51 @@ async fn one_message_or_many_are_kept_in_their_order() {
         { "stream": "orders/1", "kind": "order.sent", "id": "q", "payload_base64": "AP8=", "not_before": LATER },
         { "stream": "orders/2", "kind": "order.placed", "id": "r", "not_before": LATER },
     ] });
-    let sent = desk.post_json(&desk.ann, "/v1/messages", &many).await.ok(202);
+    let sent = harness.post_json(&harness.ann, "/v1/messages", &many).await.ok(202);
     let places: Vec<_> =
         rows(&sent).iter().map(|sent| sent["position"].as_u64().unwrap()).collect();
     assert!(places[0] < places[1], "{sent}");
-    let page = desk.get(&desk.ann, "/v1/messages?queue=outbox&stream=orders/1").await.ok(200);
+    let page = harness.get(&harness.ann, "/v1/messages?queue=outbox&stream=orders/1").await.ok(200);
     let kinds: Vec<_> = rows(&page).iter().map(|row| row["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["order.placed", "order.paid", "order.sent"]);
     assert_eq!(page["data"][0]["payload"], json!({ "b": 1, "a": null }));
     assert_eq!(page["data"][0]["headers"], json!({ "trace": "t" }));
     assert_eq!(page["data"][1].get("payload"), Some(&Value::Null));
     assert_eq!(page["data"][2]["payload_base64"], "AP8=");
-    let repeat = desk.post_json(&desk.ann, "/v1/messages", &many).await.ok(202);
+    let repeat = harness.post_json(&harness.ann, "/v1/messages", &many).await.ok(202);
     assert!(rows(&repeat).iter().all(|sent| sent["duplicate"] == true), "{repeat}");
     let other = json!({ "stream": "orders/1", "kind": "order.paid", "id": "p", "payload": 2 });
-    let told =
-        desk.post_json(&desk.ann, "/v1/messages", &other).await.refused(400, "message_id_reused");
+    let told = harness
+        .post_json(&harness.ann, "/v1/messages", &other)
+        .await
+        .refused(400, "message_id_reused");
     assert!(told.contains("nothing was sent"), "{told}");
     let twice =
         json!({ "stream": "x", "kind": "k", "id": "p2", "dedupe": false, "not_before": LATER });
     for _ in 0..2 {
-        let sent = desk.post_json(&desk.ann, "/v1/messages", &twice).await.ok(202);
+        let sent = harness.post_json(&harness.ann, "/v1/messages", &twice).await.ok(202);
         assert_eq!(sent["data"][0]["duplicate"], false);
     }
-    desk.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test]
 async fn what_comes_into_the_inbox_twice_is_handled_once() {
-    let desk = Desk::new().await;
+    let harness = Harness::new().await;
     let message = json!({ "stream": "in/1", "kind": "paid", "id": "m-1", "payload": [1] });
-    let first = desk.post_json(&desk.ann, "/v1/inbox", &message).await.ok(202);
+    let first = harness.post_json(&harness.ann, "/v1/inbox", &message).await.ok(202);
     assert_eq!(first["data"][0]["duplicate"], false);
-    let again = desk.post_json(&desk.ann, "/v1/inbox", &message).await.ok(202);
+    let again = harness.post_json(&harness.ann, "/v1/inbox", &message).await.ok(202);
     assert_eq!(again["data"][0]["duplicate"], true);
     assert_eq!(again["data"][0]["position"], first["data"][0]["position"]);
-    desk.until(&desk.ann, "/v1/messages?queue=inbox", |page| rows(page).is_empty()).await;
-    let late = desk.post_json(&desk.ann, "/v1/inbox", &message).await.ok(202);
+    harness.until(&harness.ann, "/v1/messages?queue=inbox", |page| rows(page).is_empty()).await;
+    let late = harness.post_json(&harness.ann, "/v1/inbox", &message).await.ok(202);
     assert_eq!(late["data"][0]["duplicate"], true);
     let next = json!({ "stream": "in/1", "kind": "paid", "id": "m-2" });
-    desk.post_json(&desk.ann, "/v1/inbox", &next).await.ok(202);
-    desk.until(&desk.ann, "/v1/messages?queue=inbox", |page| rows(page).is_empty()).await;
-    assert_eq!(desk.hands.taken.load(Ordering::SeqCst), 2);
+    harness.post_json(&harness.ann, "/v1/inbox", &next).await.ok(202);
+    harness.until(&harness.ann, "/v1/messages?queue=inbox", |page| rows(page).is_empty()).await;
+    assert_eq!(harness.handlers.taken.load(Ordering::SeqCst), 2);
     let nameless = json!({ "stream": "in/1", "kind": "paid" });
-    desk.post_json(&desk.ann, "/v1/inbox", &nameless).await.refused(400, "invalid_value");
-    desk.stop().await;
+    harness.post_json(&harness.ann, "/v1/inbox", &nameless).await.refused(400, "invalid_value");
+    harness.stop().await;
 }

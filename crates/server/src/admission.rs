@@ -1,0 +1,214 @@
+//! Places: how many do something at the same time, over all owners and of one.
+//!
+//! Holds throughout: who gets no place is told to come again, and when; a place is given back when its
+//! holder goes, however that is; one owner never has all the places there are, where there are a few.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use windrow_domain::Owner;
+use windrow_engine::clock::Clock;
+
+use crate::error::{Error, Result};
+use crate::options::Options;
+
+/// Owners whose places are kept when none of them is in use.
+const OWNERS_MAX: usize = 1_000;
+/// When to come again.
+const RETRY_AFTER_SECS: u64 = 2;
+
+/// Every kind of place there is.
+pub(crate) struct Admission {
+    /// Files that come in.
+    pub(crate) uploads: Limit,
+    /// Outputs that are made from the results while they are read.
+    pub(crate) downloads: Limit,
+    /// Tables that are made while they are read.
+    pub(crate) exports: Limit,
+    /// Those who listen to events.
+    pub(crate) listeners: Limit,
+    /// Slices of work that are driven.
+    pub(crate) kickoffs: Limit,
+    /// Files that are looked through for the lines that do not fit their batch.
+    pub(crate) checks: Limit,
+}
+
+impl Admission {
+    pub(crate) fn new(options: &Options) -> Self {
+        // An owner that sends all it can leaves a quarter to the others.
+        let uploads = LimitSpec {
+            all_max: options.uploads_max,
+            owner_max: options.uploads_max - options.uploads_max / 4,
+            code: "uploads_exceeded",
+            what: "uploads run",
+        };
+        Self {
+            uploads: Limit::new(uploads),
+            downloads: Limit::new(DOWNLOADS),
+            exports: Limit::new(EXPORTS),
+            listeners: Limit::new(LISTENERS),
+            kickoffs: Limit::new(KICKOFFS),
+            checks: Limit::new(CHECKS),
+        }
+    }
+}
+
+const DOWNLOADS: LimitSpec = LimitSpec {
+    all_max: 48,
+    owner_max: 32,
+    code: "downloads_exceeded",
+    what: "outputs are made for readers",
+};
+const EXPORTS: LimitSpec =
+    LimitSpec { all_max: 48, owner_max: 32, code: "exports_exceeded", what: "exports run" };
+const LISTENERS: LimitSpec = LimitSpec {
+    all_max: 400,
+    owner_max: 200,
+    code: "listeners_exceeded",
+    what: "listen to events",
+};
+const KICKOFFS: LimitSpec =
+    LimitSpec { all_max: 6, owner_max: 4, code: "kickoffs_exceeded", what: "jobs are driven" };
+const CHECKS: LimitSpec = LimitSpec {
+    all_max: 4,
+    owner_max: 2,
+    code: "checks_exceeded",
+    what: "files are looked through for bad lines",
+};
+
+/// How many there are, and how one is told that there is none.
+#[derive(Clone, Copy, Debug)]
+struct LimitSpec {
+    all_max: usize,
+    owner_max: usize,
+    code: &'static str,
+    what: &'static str,
+}
+
+/// One kind of place.
+pub(crate) struct Limit {
+    spec: LimitSpec,
+    all: Arc<Semaphore>,
+    owners: Mutex<HashMap<Owner, Arc<Semaphore>>>,
+}
+
+/// A place, as long as it is held.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    _of_owner: OwnedSemaphorePermit,
+    _of_all: OwnedSemaphorePermit,
+}
+
+impl Limit {
+    fn new(spec: LimitSpec) -> Self {
+        let all = Arc::new(Semaphore::new(spec.all_max));
+        Self { spec, all, owners: Mutex::default() }
+    }
+
+    /// A place for this owner, if there is one.
+    pub(crate) fn try_acquire(&self, owner: &Owner) -> Result<Permit> {
+        let of_owner = self.of(owner).try_acquire_owned();
+        let of_owner = of_owner.map_err(|_| self.exceeded(" for this owner"))?;
+        let of_all = self.all.clone().try_acquire_owned().map_err(|_| self.exceeded(""))?;
+        Ok(Permit { _of_owner: of_owner, _of_all: of_all })
+    }
+
+    /// A place for this owner, if there is one within that time.
+    pub(crate) async fn acquire_within(
+        &self,
+        owner: &Owner,
+        clock: &Clock,
+        longest: Duration,
+    ) -> Result<Permit> {
+        let coming = async {
+            let of_owner = self.of(owner).acquire_owned().await;
+            let of_owner = of_owner.map_err(|_| self.exceeded(""))?;
+            let of_all = self.all.clone().acquire_owned().await.map_err(|_| self.exceeded(""))?;
+            Ok(Permit { _of_owner: of_owner, _of_all: of_all })
+        };
+        tokio::select! {
+            biased;
+            permit = coming => permit,
+            () = clock.sleep(longest) => Err(self.exceeded("")),
+        }
+    }
+
+    fn of(&self, owner: &Owner) -> Arc<Semaphore> {
+        // A panic while it was held left at worst an entry too many.
+        let mut owners = self.owners.lock();
+        if owners.len() >= OWNERS_MAX && !owners.contains_key(owner) {
+            owners.retain(|_, limit| Arc::strong_count(limit) > 1);
+        }
+        let limit = || Arc::new(Semaphore::new(self.spec.owner_max));
+        owners.entry(owner.clone()).or_insert_with(limit).clone()
+    }
+
+    fn exceeded(&self, whose: &str) -> Error {
+        let LimitSpec { code, what, .. } = self.spec;
+        let message = format!("As many {what}{whose} as may at a time; come again in a moment.");
+        Error::new(StatusCode::TOO_MANY_REQUESTS, code, message).retry_after(RETRY_AFTER_SECS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    fn limit(all_max: usize, owner_max: usize) -> Limit {
+        Limit::new(LimitSpec { all_max, owner_max, code: "full", what: "sit" })
+    }
+
+    fn owner(name: &str) -> Owner {
+        Owner::new(name).unwrap()
+    }
+
+    #[test]
+    fn one_owner_leaves_places_to_others_and_gives_its_own_back() {
+        let limit = limit(3, 2);
+        let (ann, bob) = (owner("ann"), owner("bob"));
+        let mut anns = vec![limit.try_acquire(&ann).unwrap(), limit.try_acquire(&ann).unwrap()];
+        let refused = limit.try_acquire(&ann).unwrap_err();
+        assert_eq!((refused.status.as_u16(), refused.code), (429, "full"));
+        assert_eq!(refused.retry_after_secs, Some(RETRY_AFTER_SECS));
+        let bobs = limit.try_acquire(&bob).unwrap();
+        assert!(limit.try_acquire(&bob).is_err(), "all are taken");
+        anns.pop();
+        assert!(limit.try_acquire(&bob).is_ok() && limit.try_acquire(&ann).is_ok());
+        drop((anns, bobs));
+    }
+
+    #[test]
+    fn owners_that_hold_nothing_are_forgotten() {
+        let limit = limit(10, 2);
+        let _held = limit.try_acquire(&owner("ann")).unwrap();
+        for no in 0..3 * OWNERS_MAX {
+            drop(limit.try_acquire(&owner(&no.to_string())).unwrap());
+        }
+        let kept = limit.owners.lock();
+        assert!(kept.len() <= OWNERS_MAX && kept.contains_key(&owner("ann")), "{}", kept.len());
+    }
+
+    #[tokio::test]
+    async fn a_place_is_waited_for_but_not_without_end() {
+        let limit = limit(1, 1);
+        let (ann, clock) = (owner("ann"), Clock::manual(Timestamp::UNIX_EPOCH));
+        let held = limit.try_acquire(&ann).unwrap();
+        let long = Duration::from_secs(2);
+        let (refused, ()) = tokio::join!(limit.acquire_within(&ann, &clock, long), async {
+            tokio::task::yield_now().await;
+            clock.advance(long);
+        });
+        assert_eq!(refused.unwrap_err().code, "full");
+        let (given, ()) = tokio::join!(limit.acquire_within(&ann, &clock, long), async {
+            tokio::task::yield_now().await;
+            drop(held);
+        });
+        given.unwrap();
+    }
+}

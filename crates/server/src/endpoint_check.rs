@@ -1,0 +1,99 @@
+//! Fit: whether the lines of a file can be run for an endpoint, and what is wrong with those that
+//! cannot.
+
+use std::collections::BTreeMap;
+
+use windrow_domain::Target;
+use windrow_engine::ingest::Asked;
+use windrow_store::ingest::LineError;
+
+use crate::app::Unserved;
+
+/// Targets that are named in the errors of a file that was not looked through.
+const TARGETS_MAX: usize = 100;
+
+/// What does not fit an endpoint.
+#[derive(Clone, Debug)]
+pub(crate) struct EndpointMismatch {
+    pub(crate) endpoint: String,
+    /// Whether there are lines that ask for something else.
+    pub(crate) urls_differ: bool,
+    /// Targets that are not served, and how many lines each has.
+    pub(crate) unserved: BTreeMap<Target, (Unserved, u64)>,
+}
+
+/// What was found of it, line by line.
+#[derive(Debug, Default)]
+pub(crate) struct LineFindings {
+    pub(crate) errors: Vec<LineError>,
+    /// The last line that was looked at.
+    pub(crate) line: u64,
+}
+
+impl LineFindings {
+    /// What is wrong with this line, if anything is.
+    pub(crate) fn judge(&mut self, asked: &Asked, endpoint: &str, unserved: Option<Unserved>) {
+        let line = Some(self.line);
+        if asked.path != endpoint {
+            let message =
+                format!("The line asks for {}, and the batch is for {endpoint}.", asked.path);
+            self.errors.push(error("url_mismatch", line, "url", message));
+        }
+        match unserved {
+            Some(Unserved::Target) => {
+                let message = format!("There is no model {}.", asked.target);
+                self.errors.push(error("model_not_found", line, "body.model", message));
+            }
+            Some(Unserved::Endpoint) => {
+                let message = format!("The model {} does not serve {endpoint}.", asked.target);
+                self.errors.push(error("unsupported_endpoint", line, "url", message));
+            }
+            None => {}
+        }
+    }
+}
+
+impl EndpointMismatch {
+    pub(crate) fn unserved_reason(&self, target: &str) -> Option<Unserved> {
+        let target = Target::new(target.to_owned()).ok()?;
+        self.unserved.get(&target).map(|(unserved_reason, _)| *unserved_reason)
+    }
+
+    /// What is known to be wrong, though no line of it was met in what was looked through.
+    pub(crate) fn unnamed(&self, findings: &LineFindings) -> Vec<LineError> {
+        let so_far = format!("none of the first {} lines is one of them", findings.line);
+        let mut unnamed = Vec::new();
+        if self.urls_differ && !findings.errors.iter().any(|error| error.code == "url_mismatch") {
+            let message = format!(
+                "There are lines that do not ask for {}; the file is too large to find them all, and \
+                 {so_far}.",
+                self.endpoint
+            );
+            unnamed.push(error("url_mismatch", None, "url", message));
+        }
+        let unserved = self.unserved.iter().take(TARGETS_MAX);
+        unnamed.extend(unserved.filter_map(|(target, (unserved_reason, lines))| {
+            let (code, param, what) = match unserved_reason {
+                Unserved::Target => {
+                    ("model_not_found", "body.model", format!("There is no model {target}"))
+                }
+                Unserved::Endpoint => {
+                    let what = format!("The model {target} does not serve {}", self.endpoint);
+                    ("unsupported_endpoint", "url", what)
+                }
+            };
+            let met =
+                |findings: &LineError| findings.code == code && findings.message.starts_with(&what);
+            let message = format!(
+                "{what}, and {lines} lines ask for it; the file is too large to find them all, and \
+                 {so_far}."
+            );
+            (!findings.errors.iter().any(met)).then(|| error(code, None, param, message))
+        }));
+        unnamed
+    }
+}
+
+fn error(code: &str, line: Option<u64>, param: &str, message: String) -> LineError {
+    LineError { code: code.to_owned(), line, message, param: Some(param.to_owned()) }
+}

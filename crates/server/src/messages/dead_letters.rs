@@ -1,0 +1,218 @@
+//! `/v1/dead-letters`: messages that were given up on, sent again or forgotten.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use windrow_domain::DeadLetterId;
+use windrow_store::Kind;
+use windrow_store::message::{DeadLetter, MessagesQuery, SEND_MAX};
+
+use super::messages::{ListQuery, MessageObject};
+use super::params::{self, Listed, PageBuilder, into_api_error};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::{Error, Result};
+use crate::extract::{Json, Path, Query};
+use crate::openapi::error_responses::{
+    NotFound, PayloadTooLarge, RequestTimeout, UnsupportedMediaType,
+};
+
+/// A message that was given up on.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = DeadLetter)]
+pub(crate) struct DeadLetterObject {
+    /// By which it is sent again or forgotten; not the message's own.
+    #[schema(value_type = String, format = "uuid")]
+    id: DeadLetterId,
+    message: MessageObject,
+    /// Its last failures, oldest first.
+    #[schema(inline)]
+    history: Vec<Failure>,
+    /// Why it was given up on.
+    error: String,
+    #[schema(value_type = String, format = DateTime)]
+    dead_at: Timestamp,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct Failure {
+    #[schema(value_type = String, format = DateTime)]
+    at: Timestamp,
+    error: String,
+}
+
+impl From<DeadLetter> for DeadLetterObject {
+    fn from(letter: DeadLetter) -> Self {
+        let history = letter.history.into_iter();
+        Self {
+            id: letter.id,
+            message: letter.message.into(),
+            history: history.map(|past| Failure { at: past.at, error: past.error }).collect(),
+            error: letter.error,
+            dead_at: letter.dead_at,
+        }
+    }
+}
+
+/// Which dead letters.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = DeadLetterIds)]
+pub(crate) struct DeadLetterIds {
+    #[schema(min_items = 1, max_items = 1000, value_type = Vec<DeadLetterIdText>, inline)]
+    ids: Vec<String>,
+}
+
+/// The id of a dead letter.
+#[derive(ToSchema)]
+#[schema(value_type = String, format = "uuid")]
+#[expect(dead_code, reason = "only described")]
+struct DeadLetterIdText(String);
+
+/// What was sent again.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Replayed {
+    replayed: u64,
+}
+
+/// What was forgotten.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Discarded {
+    discarded: u64,
+}
+
+/// Lists dead letters
+///
+/// Messages that were given up on, the newest first.
+#[utoipa::path(
+    get, path = "/dead-letters", operation_id = "listDeadLetters", tag = "Messages",
+    security(("key" = [])), params(ListQuery),
+    responses((status = 200, description = "A page.", body = Listed<DeadLetterObject>), NotFound))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<ListQuery>,
+) -> Result<axum::Json<Listed<DeadLetterObject>>> {
+    let scope = params::scope(&caller, query.owner.as_deref())?;
+    let (asked, message_store) = (query.asked()?, app.messages()?.message_store());
+    let mut page_builder = PageBuilder::new(query.limit, query.after)?;
+    while let Some((after, limit)) = page_builder.next() {
+        let page = message_store
+            .dead_letters(&scope, MessagesQuery { after, limit, ..asked.clone() })
+            .await;
+        page_builder.add(page, |letter: &DeadLetter| letter.message.payload.len())?;
+    }
+    Ok(page_builder.listed())
+}
+
+/// Sends dead letters again
+///
+/// Each at the end of its stream and with no tries behind it. All or none.
+#[utoipa::path(
+    post, path = "/dead-letters/replay", operation_id = "replayDeadLetters", tag = "Messages",
+    security(("key" = [])), request_body = DeadLetterIds,
+    responses((status = 200, description = "They are on their way.", body = Replayed),
+        NotFound, RequestTimeout, PayloadTooLarge, UnsupportedMediaType))]
+pub(crate) async fn replay(
+    State(app): State<App>,
+    caller: Caller,
+    Json(ids): Json<DeadLetterIds>,
+) -> Result<axum::Json<Replayed>> {
+    replay_all(&app, &caller, &parse_ids(ids.ids)?).await
+}
+
+/// Sends a dead letter again
+///
+/// At the end of its stream and with no tries behind it.
+#[utoipa::path(
+    post, path = "/dead-letters/{id}/replay", operation_id = "replayDeadLetter", tag = "Messages",
+    security(("key" = [])), params(("id" = String, Path, format = "uuid")),
+    responses((status = 200, description = "It is on its way.", body = Replayed), NotFound))]
+pub(crate) async fn replay_one(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<axum::Json<Replayed>> {
+    replay_all(&app, &caller, &[parse_id(&id)?]).await
+}
+
+async fn replay_all(
+    app: &App,
+    caller: &Caller,
+    ids: &[DeadLetterId],
+) -> Result<axum::Json<Replayed>> {
+    let messages = app.messages()?;
+    let replayed = messages.client.replay_dead(&caller.scope(), ids).await;
+    let replayed = replayed.map_err(|error| match error.kind {
+        Kind::Missing => {
+            let message = "One of these dead letters is not there, or is somebody else's; none was \
+                           sent again.";
+            Error::new(StatusCode::NOT_FOUND, "not_found", message).at("ids")
+        }
+        _ => into_api_error(error),
+    })?;
+    tracing::info!(letters = replayed.len(), by = %caller.key, "dead letters sent again");
+    Ok(axum::Json(Replayed { replayed: replayed.len() as u64 }))
+}
+
+/// Forgets dead letters
+///
+/// For good. Those that are not there are passed over.
+#[utoipa::path(
+    post, path = "/dead-letters/discard", operation_id = "discardDeadLetters", tag = "Messages",
+    security(("key" = [])), request_body = DeadLetterIds,
+    responses((status = 200, description = "They are gone.", body = Discarded),
+        NotFound, RequestTimeout, PayloadTooLarge, UnsupportedMediaType))]
+pub(crate) async fn discard(
+    State(app): State<App>,
+    caller: Caller,
+    Json(ids): Json<DeadLetterIds>,
+) -> Result<axum::Json<Discarded>> {
+    let discarded = discard_all(&app, &caller, &parse_ids(ids.ids)?).await?;
+    Ok(axum::Json(Discarded { discarded }))
+}
+
+/// Forgets a dead letter
+///
+/// For good.
+#[utoipa::path(
+    post, path = "/dead-letters/{id}/discard", operation_id = "discardDeadLetter", tag = "Messages",
+    security(("key" = [])), params(("id" = String, Path, format = "uuid")),
+    responses((status = 200, description = "It is gone.", body = Discarded), NotFound))]
+pub(crate) async fn discard_one(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<axum::Json<Discarded>> {
+    match discard_all(&app, &caller, &[parse_id(&id)?]).await? {
+        0 => Err(Error::missing("dead letter", &id)),
+        discarded => Ok(axum::Json(Discarded { discarded })),
+    }
+}
+
+async fn discard_all(app: &App, caller: &Caller, ids: &[DeadLetterId]) -> Result<u64> {
+    let message_store = app.messages()?.message_store();
+    let discarded =
+        message_store.discard_dead(&caller.scope(), ids).await.map_err(into_api_error)?;
+    tracing::info!(letters = discarded, by = %caller.key, "dead letters forgotten");
+    Ok(discarded)
+}
+
+fn parse_id(id: &str) -> Result<DeadLetterId> {
+    id.parse().map_err(|_| Error::missing("dead letter", id))
+}
+
+/// Each once, however often it is named.
+fn parse_ids(ids: Vec<String>) -> Result<Vec<DeadLetterId>> {
+    if !(1..=SEND_MAX).contains(&ids.len()) {
+        return Err(Error::invalid("ids", format!("There must be 1 to {SEND_MAX} ids.")));
+    }
+    let ids = ids.iter().map(|id| id.parse::<DeadLetterId>());
+    let bad = |_| Error::invalid("ids", "One of the ids is no id of a dead letter.");
+    let mut ids = ids.collect::<Result<Vec<_>, _>>().map_err(bad)?;
+    ids.sort_unstable();
+    ids.dedup();
+    Ok(ids)
+}

@@ -1,0 +1,165 @@
+//! A file that is held open until its job is made.
+//!
+//! Holds throughout: its lines are stored as they come in, and judged, since nobody can read an open
+//! file; its sealing is put off, to happen with the creation of the job in one step. So nobody ever
+//! sees such a file without its job, and what a crash leaves is an open file, which the sweep drops.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
+use windrow_domain::{FileId, LaneNo, Target};
+use windrow_engine::ingest::asked;
+use windrow_store::ingest::{
+    Chunk, ERRORS_MAX, File, Ingest, LineError, NewFile, NewLine, Verdict,
+};
+use windrow_store::{Error, Kind, Result, Scope};
+
+use crate::app::{App, Unserved};
+use crate::endpoint_check::LineFindings;
+
+/// Where the lines of such a file go.
+pub(super) struct DeferredSeal(Arc<Inner>);
+
+struct Inner {
+    app: App,
+    /// What the job is for, when that was said; otherwise what its lines ask for, which must agree.
+    endpoint: Option<String>,
+    received: Mutex<ReceivedFile>,
+}
+
+/// What was seen of it.
+#[derive(Default)]
+struct ReceivedFile {
+    file: Option<NewFile>,
+    chunks: u32,
+    lines: u64,
+    bytes: u64,
+    lanes: HashMap<LaneNo, ReceivedLane>,
+    findings: LineFindings,
+    verdict: Option<Verdict>,
+}
+
+struct ReceivedLane {
+    target: Target,
+    /// Known when its first line came.
+    served: Option<Option<Unserved>>,
+}
+
+/// What its sealing would have said, and what is wrong with it for its job.
+pub(super) struct PendingSeal {
+    pub(super) verdict: Verdict,
+    pub(super) errors: Vec<LineError>,
+}
+
+impl DeferredSeal {
+    pub(super) fn new(app: &App, endpoint: Option<String>) -> Self {
+        Self(Arc::new(Inner { app: app.clone(), endpoint, received: Mutex::default() }))
+    }
+
+    /// What is to be sealed; none when it did not come to that.
+    pub(super) fn into_pending_seal(self) -> Option<PendingSeal> {
+        let received = std::mem::take(&mut *self.0.received());
+        let verdict = received.verdict?;
+        // An invalid file has errors of its own.
+        let is_valid = !matches!(verdict, Verdict::Invalid(_));
+        let errors = if is_valid { received.findings.errors } else { Vec::new() };
+        Some(PendingSeal { verdict, errors })
+    }
+}
+
+impl Inner {
+    fn received(&self) -> MutexGuard<'_, ReceivedFile> {
+        self.received.lock()
+    }
+
+    /// Takes note of a chunk that was stored.
+    fn note(&self, chunk: &Chunk) {
+        let mut received = self.received();
+        // A repeat adds nothing.
+        if chunk.no != received.chunks {
+            return;
+        }
+        received.chunks += 1;
+        received.bytes += chunk.bytes();
+        for new in &chunk.lanes {
+            let lane = ReceivedLane { target: new.target.clone(), served: None };
+            received.lanes.insert(new.lane, lane);
+        }
+        for line in &chunk.lines {
+            if let Some(lane) = line.lane {
+                received.lines += 1;
+                self.judge(&mut received, lane, line);
+            }
+        }
+    }
+
+    fn judge(&self, received: &mut ReceivedFile, lane: LaneNo, line: &NewLine) {
+        let ReceivedFile { lanes, findings, .. } = received;
+        let Some(lane) = lanes.get_mut(&lane) else { return };
+        // One that is for a served target, of a job that takes what its lines ask for, fits.
+        let fits = lane.served == Some(None) && self.endpoint.is_none();
+        if fits || findings.errors.len() >= ERRORS_MAX {
+            return;
+        }
+        let Some(asked) = asked(&line.raw, &self.app.ingest) else { return };
+        let endpoint = self.endpoint.as_deref().unwrap_or(&asked.path);
+        let check = || self.app.routes.check(&lane.target, endpoint).err();
+        let unserved = *lane.served.get_or_insert_with(check);
+        findings.line = line.line;
+        findings.judge(&asked, endpoint, unserved);
+        findings.errors.truncate(ERRORS_MAX);
+    }
+}
+
+#[async_trait]
+impl Ingest for DeferredSeal {
+    async fn open_file(&self, file: NewFile) -> Result<()> {
+        self.0.app.store.open_file(file.clone()).await?;
+        self.0.received().file = Some(file);
+        Ok(())
+    }
+
+    async fn add_lines(&self, file: FileId, chunk: Chunk) -> Result<()> {
+        self.0.app.store.add_lines(file, chunk.clone()).await?;
+        let inner = self.0.clone();
+        // Lines may have to be read once more, and others wait for this thread.
+        let noting = tokio::task::spawn_blocking(move || inner.note(&chunk));
+        noting.await.map_err(|cause| Error::new(Kind::Corrupt, "add lines", file).because(cause))
+    }
+
+    async fn expire_file(&self, file: FileId, expires_at: Timestamp) -> Result<()> {
+        self.0.app.store.expire_file(file, expires_at).await
+    }
+
+    /// The file as others will see it. Until then it stays open.
+    async fn seal_file(&self, id: FileId, verdict: Verdict) -> Result<File> {
+        verdict.check().map_err(|error| error.named("seal file", id))?;
+        let mut received = self.0.received();
+        let missing = || Error::new(Kind::Missing, "seal file", id);
+        let file = received.file.clone().ok_or_else(missing)?;
+        let (state, _, endpoint) = verdict.clone().columns();
+        received.verdict = Some(verdict);
+        Ok(File {
+            id,
+            owner: file.owner,
+            name: file.name,
+            purpose: file.purpose,
+            state,
+            lines: received.lines,
+            endpoint,
+            bytes: received.bytes,
+            chunks: received.chunks,
+            created_at: self.0.app.clock.now(),
+            sealed_at: None,
+            expires_at: file.expires_at,
+            output: None,
+        })
+    }
+
+    async fn drop_file(&self, scope: &Scope, file: FileId) -> Result<()> {
+        self.0.app.store.drop_file(scope, file).await
+    }
+}

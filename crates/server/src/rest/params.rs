@@ -1,0 +1,277 @@
+//! The words of this API, read defensively: statuses, times, owners, ids.
+
+use axum::http::StatusCode;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa::openapi::schema::AnyOfBuilder;
+use utoipa::openapi::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
+use windrow_domain::attempt::Status;
+use windrow_domain::{BatchId, Ending, Owner, Role, State};
+use windrow_store::Scope;
+use windrow_store::inspect::Place;
+
+use crate::auth::Caller;
+use crate::error::{Error, Result};
+use crate::openai::ids;
+
+const JOB_TYPE_CHARS_MAX: usize = 64;
+
+/// Where an item stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub(super) enum ItemStatus {
+    Pending,
+    Processing,
+    Done,
+    Error,
+    NotFound,
+    Skipped,
+}
+
+impl ItemStatus {
+    const ALL: [(ItemStatus, &'static str); 6] = [
+        (ItemStatus::Pending, "PENDING"),
+        (ItemStatus::Processing, "PROCESSING"),
+        (ItemStatus::Done, "DONE"),
+        (ItemStatus::Error, "ERROR"),
+        (ItemStatus::NotFound, "NOT_FOUND"),
+        (ItemStatus::Skipped, "SKIPPED"),
+    ];
+
+    /// The outcome; none for an item without one.
+    pub(super) fn outcome(self) -> Option<Status> {
+        match self {
+            ItemStatus::Pending | ItemStatus::Processing => None,
+            ItemStatus::Done => Some(Status::Completed),
+            ItemStatus::Error => Some(Status::Failed),
+            ItemStatus::NotFound => Some(Status::NotFound),
+            ItemStatus::Skipped => Some(Status::Skipped),
+        }
+    }
+
+    /// Where an item without an outcome may be.
+    pub(super) fn places(self) -> &'static [Place] {
+        match self {
+            ItemStatus::Pending => &[Place::Untouched, Place::Returned],
+            ItemStatus::Processing => &[Place::Leased],
+            _ => &[],
+        }
+    }
+}
+
+impl From<Status> for ItemStatus {
+    fn from(status: Status) -> Self {
+        match status {
+            Status::Completed => ItemStatus::Done,
+            Status::Failed => ItemStatus::Error,
+            Status::NotFound => ItemStatus::NotFound,
+            Status::Skipped => ItemStatus::Skipped,
+        }
+    }
+}
+
+impl From<Place> for ItemStatus {
+    fn from(place: Place) -> Self {
+        match place {
+            Place::Untouched | Place::Returned => ItemStatus::Pending,
+            Place::Leased => ItemStatus::Processing,
+        }
+    }
+}
+
+/// Statuses of items, separated by commas; empty for all.
+pub(super) fn item_statuses(text: Option<&str>) -> Result<Vec<ItemStatus>> {
+    let params = text.unwrap_or_default().split(',').map(str::trim).filter(|word| !word.is_empty());
+    params.map(item_status).collect()
+}
+
+pub(super) fn item_status(word: &str) -> Result<ItemStatus> {
+    let or_job_not_found =
+        ItemStatus::ALL.into_iter().find(|(_, known)| known.eq_ignore_ascii_case(word));
+    or_job_not_found.map(|(status, _)| status).ok_or_else(|| {
+        let known = ItemStatus::ALL.map(|(_, word)| word).join(", ");
+        Error::invalid("statuses", format!("The statuses of items are {known}."))
+    })
+}
+
+/// Outcomes of items, for calls that know no others; empty for all.
+pub(super) fn outcomes(text: Option<&str>) -> Result<Vec<Status>> {
+    item_statuses(text)?.into_iter().map(outcome).collect()
+}
+
+pub(super) fn outcome(status: ItemStatus) -> Result<Status> {
+    status.outcome().ok_or_else(|| {
+        let message = "Only finished items can be asked for here: DONE, ERROR, NOT_FOUND, SKIPPED.";
+        Error::invalid("statuses", message)
+    })
+}
+
+/// How a finished item ended.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub(super) enum ItemOutcome {
+    Done,
+    Error,
+    NotFound,
+    Skipped,
+}
+
+/// Where an item without a result stands.
+#[derive(ToSchema)]
+#[schema(rename_all = "SCREAMING_SNAKE_CASE")]
+#[expect(dead_code, reason = "only described: where only unfinished items can be named")]
+pub(super) enum ItemPlace {
+    Pending,
+    Processing,
+}
+
+/// How far a job is.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "only described: `job_status` gives the words")]
+pub(super) enum JobStatus {
+    InProgress,
+    Paused,
+    Cancelling,
+    Finalizing,
+    Completed,
+    Failed,
+    Cancelled,
+    Expired,
+}
+
+/// What a job's state is called here.
+pub(super) fn job_status(state: State) -> &'static str {
+    match state {
+        State::InProgress => "in_progress",
+        State::Paused => "paused",
+        State::Cancelling | State::Finalizing(Ending::Cancelled) => "cancelling",
+        State::Expiring | State::Finalizing(Ending::Completed | Ending::Expired) => "finalizing",
+        State::Completed => "completed",
+        State::Failed => "failed",
+        State::Cancelled => "cancelled",
+        State::Expired => "expired",
+    }
+}
+
+/// States of jobs, separated by commas; empty for all.
+pub(super) fn job_states(text: Option<&str>) -> Result<Vec<State>> {
+    let mut states = Vec::new();
+    let params = text.unwrap_or_default().split(',').map(str::trim).filter(|word| !word.is_empty());
+    for word in params {
+        let before = states.len();
+        states.extend(
+            State::ALL.into_iter().filter(|state| job_status(*state).eq_ignore_ascii_case(word)),
+        );
+        if states.len() == before {
+            let message = "The statuses of jobs are in_progress, paused, cancelling, finalizing, \
+                           completed, failed, cancelled, expired.";
+            return Err(Error::invalid("statuses", message));
+        }
+    }
+    Ok(states)
+}
+
+/// Whose a list is: one's own, or whose an admin names.
+pub(super) fn scope(caller: &Caller, user_id: Option<&str>) -> Result<Scope> {
+    let named = match user_id.map(str::trim).filter(|name| !name.is_empty()) {
+        None | Some("me") => return Ok(caller.own()),
+        Some(name) if name == caller.owner.as_str() => return Ok(caller.own()),
+        Some(name) => name,
+    };
+    if caller.role != Role::Admin {
+        let message = "Only an admin may list what belongs to others.";
+        return Err(Error::new(StatusCode::FORBIDDEN, "admin_only", message).at("userId"));
+    }
+    if named == "all" {
+        return Ok(Scope::All);
+    }
+    let owner = Owner::new(named).map_err(|bad| Error::invalid("userId", bad.to_string()))?;
+    Ok(Scope::Owner(owner))
+}
+
+/// A time as RFC 3339 has it.
+pub(super) fn time(param: &str, text: Option<&str>) -> Result<Option<Timestamp>> {
+    let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
+    text.parse().map(Some).map_err(|_| {
+        let message = format!("`{param}` must be a time with its zone, as 2026-01-31T12:00:00Z.");
+        Error::invalid(param, message)
+    })
+}
+
+/// The same, for the description: empty is as good as left out.
+pub(super) fn time_schema() -> Schema {
+    or_empty(SchemaFormat::KnownFormat(KnownFormat::DateTime))
+}
+
+/// A job's id, for the description of a filter.
+pub(super) fn job_id_schema() -> Schema {
+    or_empty(SchemaFormat::Custom("uuid".to_owned()))
+}
+
+fn or_empty(format: SchemaFormat) -> Schema {
+    let none_if_empty = ObjectBuilder::new().schema_type(Type::String).format(Some(format));
+    let empty = ObjectBuilder::new().schema_type(Type::String).max_length(Some(0));
+    Schema::from(AnyOfBuilder::new().item(none_if_empty).item(empty).build())
+}
+
+/// A text; an empty one is none.
+pub(super) fn none_if_empty(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.is_empty())
+}
+
+/// A word of the caller's own for jobs; an empty text is none.
+pub(super) fn job_type(text: Option<String>) -> Result<Option<String>> {
+    let fits = |text: &String| {
+        !text.chars().any(char::is_control) && text.chars().count() <= JOB_TYPE_CHARS_MAX
+    };
+    match none_if_empty(text) {
+        Some(text) if !fits(&text) => {
+            let message = format!("`jobType` has at most {JOB_TYPE_CHARS_MAX} plain characters.");
+            Err(Error::invalid("jobType", message))
+        }
+        text => Ok(text),
+    }
+}
+
+/// A text that is no id names nothing.
+pub(super) fn job_id(text: &str) -> Result<BatchId> {
+    ids::parse_batch(text).map_err(|_| job_not_found(text))
+}
+
+pub(super) fn job_not_found(text: &str) -> Error {
+    Error::missing("job", text)
+}
+
+/// What the store says about a job.
+pub(super) fn or_job_not_found<T>(
+    none_if_empty: windrow_store::Result<T>,
+    id: BatchId,
+) -> Result<T> {
+    none_if_empty.map_err(|error| match error.kind {
+        windrow_store::Kind::Missing => job_not_found(&id.to_string()),
+        _ => error.into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_status_is_read_back_and_others_are_refused() {
+        for (status, word) in ItemStatus::ALL {
+            assert_eq!(item_statuses(Some(&word.to_lowercase())).unwrap(), [status]);
+            assert_eq!(serde_json::to_value(status).unwrap(), word);
+            assert_eq!(status.outcome().is_none(), !status.places().is_empty());
+        }
+        assert_eq!(item_statuses(Some(" , ")).unwrap(), []);
+        assert!(item_statuses(Some("PENDING,LOST")).is_err());
+        assert!(outcomes(Some("PENDING")).is_err());
+        for state in State::ALL {
+            assert!(job_states(Some(job_status(state))).unwrap().contains(&state));
+        }
+        assert!(job_states(Some("gone")).is_err());
+    }
+}

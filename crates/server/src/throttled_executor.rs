@@ -1,0 +1,269 @@
+//! One bound for all engines of a process: the worker and every kickoff send through it.
+//!
+//! Holds throughout: a target has no more tries in flight, and its host no more starts a second, than
+//! the configuration allows, however many engines this process drives; what a host asks one of them to
+//! wait for, all wait for. Each engine adapts below that by itself.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::Semaphore;
+use windrow_domain::Target;
+use windrow_domain::attempt::Class;
+use windrow_domain::control::pace::{Bounds, Pace};
+use windrow_engine::clock::Clock;
+use windrow_engine::execute::{Attempt, Executor, Limits, Outcome, Verdict};
+
+/// Targets whose slots, and hosts whose pace, are kept when they are at rest.
+const TARGETS_MAX: usize = 1_000;
+/// Longest time that a host may have us wait. An engine bounds it by itself; this is for all.
+const HOLD_MS_MAX: u64 = 60_000;
+
+/// An executor with one set of slots for each target, and one pace for each host.
+pub struct ThrottledExecutor<E> {
+    inner: E,
+    clock: Clock,
+    slots: Mutex<HashMap<Target, Arc<Semaphore>>>,
+    hosts: Mutex<HashMap<String, Arc<HostPace>>>,
+}
+
+/// The pace of a host.
+struct HostPace {
+    /// Who is next to start: they start in the order in which they came.
+    next: tokio::sync::Mutex<()>,
+    pace: Mutex<Pace>,
+}
+
+impl HostPace {
+    fn new(bounds: Bounds) -> Self {
+        Self { next: tokio::sync::Mutex::default(), pace: Mutex::new(Pace::new(bounds)) }
+    }
+
+    /// Waits until one more may start.
+    async fn start(&self, clock: &Clock) {
+        let _next = self.next.lock().await;
+        loop {
+            let started = lock(&self.pace).next(clock.millis());
+            match started {
+                Ok(()) => return,
+                Err(at_ms) => clock.sleep_until(at_ms).await,
+            }
+        }
+    }
+
+    /// Hears what came of a try, as an engine's own pace does.
+    fn observe(&self, now_ms: u64, verdict: &Verdict) {
+        let mut pace = lock(&self.pace);
+        let failure = match verdict {
+            Verdict::Completed => return pace.good(),
+            Verdict::Skipped(_) => return,
+            Verdict::Failed(failure) => failure,
+        };
+        let throttled = failure.class == Class::Throttled;
+        if throttled {
+            pace.throttled(now_ms);
+        }
+        if let Some(wait) =
+            failure.retry_after.filter(|_| throttled || failure.class == Class::Server)
+        {
+            let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(HOLD_MS_MAX);
+            pace.hold(now_ms.saturating_add(wait_ms.min(HOLD_MS_MAX)));
+        }
+    }
+
+    /// Whether one more could start, and nothing is to be remembered but that.
+    fn is_at_rest(&self, now_ms: u64) -> bool {
+        let mut pace = lock(&self.pace).clone();
+        pace.delay_ms() == 0.0 && pace.next(now_ms).is_ok()
+    }
+}
+
+/// A panic while it was held left at worst an entry too many.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock()
+}
+
+impl<E: Executor> ThrottledExecutor<E> {
+    /// Bounds what is sent through `inner`.
+    pub fn new(inner: E) -> Self {
+        Self::with_clock(Clock::machine(), inner)
+    }
+
+    /// The same by another clock.
+    pub fn with_clock(clock: Clock, inner: E) -> Self {
+        Self { inner, clock, slots: Mutex::default(), hosts: Mutex::default() }
+    }
+
+    fn slots(&self, target: &Target) -> Arc<Semaphore> {
+        let mut slots = lock(&self.slots);
+        if slots.len() >= TARGETS_MAX && !slots.contains_key(target) {
+            slots.retain(|_, slots| Arc::strong_count(slots) > 1);
+        }
+        let most = || self.inner.limits(target).concurrency.max.max(1) as usize;
+        slots.entry(target.clone()).or_insert_with(|| Arc::new(Semaphore::new(most()))).clone()
+    }
+
+    fn host_of(&self, target: &Target) -> Arc<HostPace> {
+        let name = self.inner.host(target);
+        let mut hosts = lock(&self.hosts);
+        if hosts.len() >= TARGETS_MAX && !hosts.contains_key(&name) {
+            let now_ms = self.clock.millis();
+            hosts.retain(|_, host| Arc::strong_count(host) > 1 || !host.is_at_rest(now_ms));
+        }
+        // As in an engine, the first target of a host decides.
+        let fresh = || Arc::new(HostPace::new(self.inner.limits(target).pace));
+        hosts.entry(name).or_insert_with(fresh).clone()
+    }
+}
+
+#[async_trait]
+impl<E: Executor> Executor for ThrottledExecutor<E> {
+    async fn execute(&self, attempt: Attempt) -> Outcome {
+        let (slots, host) = (self.slots(&attempt.target), self.host_of(&attempt.target));
+        // Nobody closes it, so there is always a slot in the end.
+        let _slot = slots.acquire().await;
+        host.start(&self.clock).await;
+        let tried = self.inner.execute(attempt).await;
+        host.observe(self.clock.millis(), &tried.verdict);
+        tried
+    }
+
+    fn serves(&self, target: &Target) -> bool {
+        self.inner.serves(target)
+    }
+
+    fn limits(&self, target: &Target) -> Limits {
+        self.inner.limits(target)
+    }
+
+    fn host(&self, target: &Target) -> String {
+        self.inner.host(target)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
+
+    use bytes::Bytes;
+    use jiff::Timestamp;
+    use tokio::task::JoinSet;
+    use windrow_domain::BatchId;
+    use windrow_domain::attempt::Failure;
+
+    use super::*;
+
+    /// Notes how many were inside at the same time, and how many came.
+    #[derive(Default)]
+    struct Probe {
+        inside: AtomicU32,
+        most: AtomicU32,
+        came: AtomicU32,
+        per_sec_max: Option<f64>,
+        /// It asks the first one to come again so late.
+        retry_after: Option<Duration>,
+    }
+
+    #[async_trait]
+    impl Executor for Probe {
+        async fn execute(&self, _: Attempt) -> Outcome {
+            let inside = self.inside.fetch_add(1, Ordering::SeqCst) + 1;
+            self.most.fetch_max(inside, Ordering::SeqCst);
+            let is_first = self.came.fetch_add(1, Ordering::SeqCst) == 0;
+            tokio::task::yield_now().await;
+            self.inside.fetch_sub(1, Ordering::SeqCst);
+            match self.retry_after.filter(|_| is_first) {
+                None => Outcome::completed(Bytes::new()),
+                Some(wait) => {
+                    Outcome::failed(Failure::throttled("http_429", "Too many.").retry_after(wait))
+                }
+            }
+        }
+
+        fn limits(&self, _: &Target) -> Limits {
+            let mut limits = Limits::default();
+            limits.concurrency.max = 3;
+            limits.pace.per_sec_max = self.per_sec_max;
+            limits
+        }
+
+        fn host(&self, _: &Target) -> String {
+            "one host".to_owned()
+        }
+    }
+
+    fn attempt(target: &str, line: u64) -> Attempt {
+        Attempt {
+            batch: BatchId::new(),
+            target: Target::new(target).unwrap(),
+            lane: 0,
+            line,
+            raw: Bytes::new(),
+            number: 1,
+            tried: 0,
+            answered: 0,
+        }
+    }
+
+    #[tokio::test]
+    async fn no_more_are_in_flight_than_the_target_allows() {
+        let executor = Arc::new(ThrottledExecutor::new(Probe::default()));
+        let mut tries = JoinSet::new();
+        for line in 1..=50 {
+            let executor = executor.clone();
+            tries.spawn(async move { executor.execute(attempt("m", line)).await });
+        }
+        tries.join_all().await;
+        assert_eq!(executor.inner.most.load(Ordering::SeqCst), 3);
+    }
+
+    /// Lets what can go on do so.
+    async fn settle() {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn no_more_start_in_a_second_than_the_host_allows_whoever_sends() {
+        let clock = Clock::manual(Timestamp::UNIX_EPOCH);
+        let probe = Probe { per_sec_max: Some(10.0), ..Probe::default() };
+        let executor = Arc::new(ThrottledExecutor::with_clock(clock.clone(), probe));
+        let mut tries = JoinSet::new();
+        for line in 1..=20 {
+            let (executor, target) = (executor.clone(), ["a", "b"][usize::from(line > 10)]);
+            tries.spawn(async move { executor.execute(attempt(target, line)).await });
+        }
+        let came = || executor.inner.came.load(Ordering::SeqCst);
+        settle().await;
+        assert_eq!(came(), 1, "the first starts at once");
+        for tenth in 2..=20 {
+            clock.advance(Duration::from_millis(100));
+            settle().await;
+            assert_eq!(came(), tenth);
+        }
+        tries.join_all().await;
+    }
+
+    #[tokio::test]
+    async fn what_a_host_asks_one_to_wait_for_all_wait_for() {
+        let clock = Clock::manual(Timestamp::UNIX_EPOCH);
+        let retry_after = Some(Duration::from_secs(30));
+        let probe = Probe { retry_after, ..Probe::default() };
+        let executor = Arc::new(ThrottledExecutor::with_clock(clock.clone(), probe));
+        executor.execute(attempt("a", 1)).await;
+        let (other, mut tries) = (executor.clone(), JoinSet::new());
+        tries.spawn(async move { other.execute(attempt("b", 2)).await });
+        let came = || executor.inner.came.load(Ordering::SeqCst);
+        clock.advance(Duration::from_secs(29));
+        settle().await;
+        assert_eq!(came(), 1);
+        clock.advance(Duration::from_secs(1));
+        settle().await;
+        assert_eq!(came(), 2);
+        tries.join_all().await;
+    }
+}

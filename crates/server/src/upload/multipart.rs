@@ -1,0 +1,179 @@
+//! The parts of a form as they come in.
+//!
+//! Holds throughout: of a form only so many bytes are in memory, also before its first part and in the
+//! head of one, where the parser would gather whatever comes; a body that stalls or drips is cut off,
+//! wherever in the form it does.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
+
+use axum::body::Body;
+use axum::extract::multipart::{Field, MultipartError};
+use axum::extract::{FromRequest as _, Multipart, Request};
+use axum::http::StatusCode;
+use bytes::Bytes;
+use futures_util::stream::{self, Stream, StreamExt as _, TryStreamExt as _};
+
+use crate::app::App;
+use crate::body_timeout::BodyTimeout;
+use crate::error::{Error, Result};
+
+/// Most bytes that the parser is given without a part, or a piece of one, coming out of it.
+const UNREAD_BYTES_MAX: usize = 1 << 20;
+/// After so many bytes the parser looks at what it has: by itself it takes all there is first.
+const PASSED_BYTES_MAX: usize = 256 << 10;
+
+/// A form.
+pub(crate) struct MultipartForm {
+    multipart: Multipart,
+    unread: Arc<AtomicUsize>,
+}
+
+/// A part of it.
+pub(crate) struct FormPart<'a> {
+    field: Field<'a>,
+    unread: &'a AtomicUsize,
+}
+
+impl MultipartForm {
+    /// The form that a request has; none when it has something else.
+    pub(crate) async fn from_request(app: &App, request: Request) -> Option<Self> {
+        Self::read(BodyTimeout::new(app.clock.clone(), &app.options), request).await
+    }
+
+    async fn read(body_timeout: BodyTimeout, request: Request) -> Option<Self> {
+        let unread = Arc::new(AtomicUsize::new(0));
+        let request = request.map(|body| {
+            let bytes = body_timeout.watch(body.into_data_stream().map_err(io::Error::other));
+            Body::from_stream(bounded(bytes, unread.clone()))
+        });
+        let multipart = Multipart::from_request(request, &()).await.ok()?;
+        Some(Self { multipart, unread })
+    }
+
+    /// The next part; none at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<FormPart<'_>>> {
+        let field = self.multipart.next_field().await.map_err(|error| broken(&error))?;
+        self.unread.store(0, Ordering::Relaxed);
+        Ok(field.map(|field| FormPart { field, unread: &self.unread }))
+    }
+}
+
+impl FormPart<'_> {
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.field.name()
+    }
+
+    pub(crate) fn file_name(&self) -> Option<&str> {
+        self.field.file_name()
+    }
+
+    /// The next piece of it; none at its end.
+    pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>> {
+        let piece = self.field.chunk().await.map_err(|error| broken(&error))?;
+        self.unread.store(0, Ordering::Relaxed);
+        Ok(piece)
+    }
+}
+
+/// The same bytes, as long as somebody makes something of them.
+fn bounded(
+    mut bytes: impl Stream<Item = io::Result<Bytes>> + Send + Unpin + 'static,
+    unread: Arc<AtomicUsize>,
+) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
+    let mut passed = 0;
+    stream::poll_fn(move |context| {
+        if passed >= PASSED_BYTES_MAX {
+            passed = 0;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let polled = bytes.poll_next_unpin(context);
+        match &polled {
+            Poll::Ready(Some(Ok(piece))) => {
+                passed += piece.len();
+                let before = unread.fetch_add(piece.len(), Ordering::Relaxed);
+                if before > UNREAD_BYTES_MAX {
+                    return Poll::Ready(Some(Err(io::ErrorKind::FileTooLarge.into())));
+                }
+            }
+            Poll::Ready(_) => {}
+            Poll::Pending => passed = 0,
+        }
+        polled
+    })
+}
+
+fn broken(error: &MultipartError) -> Error {
+    match cause(error) {
+        Some(io::ErrorKind::TimedOut) => return Error::upload_too_slow(),
+        Some(io::ErrorKind::FileTooLarge) => {
+            let message = "What the form has before a part, or in the head of one, is too long.";
+            return Error::new(StatusCode::BAD_REQUEST, "invalid_form", message);
+        }
+        _ => {}
+    }
+    let message = match error.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => "The form is larger than it may be.",
+        _ => "The form is broken, or was cut off; nothing of it is kept.",
+    };
+    Error::new(StatusCode::BAD_REQUEST, "invalid_form", message)
+}
+
+/// What the body itself said, below what the parser says.
+fn cause(error: &MultipartError) -> Option<io::ErrorKind> {
+    let first = Some(error as &(dyn std::error::Error + 'static));
+    let mut causes = std::iter::successors(first, |error| error.source());
+    causes.find_map(|error| error.downcast_ref::<io::Error>()).map(io::Error::kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::extract::DefaultBodyLimit;
+    use axum::http::header;
+    use tower::{Layer as _, ServiceExt as _, service_fn};
+    use windrow_engine::clock::Clock;
+
+    use super::*;
+    use crate::options::Options;
+
+    /// A form that begins like this, and goes on and on.
+    async fn endless(begin: &'static str) -> MultipartForm {
+        let more = stream::repeat(Bytes::from_static(&[b'x'; 64 << 10]));
+        let body = stream::once(async { Bytes::from_static(begin.as_bytes()) }).chain(more);
+        let request = Request::builder()
+            .header(header::CONTENT_TYPE, "multipart/form-data; boundary=B")
+            .body(Body::from_stream(body.map(Ok::<_, io::Error>)))
+            .unwrap();
+        // As the routes of uploads have it.
+        let read = service_fn(|request| async {
+            let body_timeout = BodyTimeout::new(Clock::machine(), &Options::default());
+            Ok::<_, std::convert::Infallible>(MultipartForm::read(body_timeout, request).await)
+        });
+        DefaultBodyLimit::disable().layer(read).oneshot(request).await.unwrap().unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_is_no_part_is_not_gathered_without_end() {
+        for begin in ["", "--B\r\nX: ", "--B\r\nContent-Disposition: form-data; name=\""] {
+            let mut form = endless(begin).await;
+            let error = form.next().await.err().unwrap();
+            assert_eq!((error.status.as_u16(), error.code), (400, "invalid_form"), "{begin}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_part_may_be_as_long_as_it_likes() {
+        let begin = "--B\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\n";
+        let mut form = endless(begin).await;
+        let mut part = form.next().await.unwrap().unwrap();
+        let mut sum = 0;
+        while sum < 16 * UNREAD_BYTES_MAX {
+            let piece = part.chunk().await.unwrap().unwrap();
+            assert!(piece.len() <= UNREAD_BYTES_MAX);
+            sum += piece.len();
+        }
+    }
+}
