@@ -3,17 +3,16 @@
 //! Holds throughout: who gets no place is told to come again, and when; a place is given back when its
 //! holder goes, however that is; one owner never has all the places there are, where there are a few.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::StatusCode;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use windrow_domain::Owner;
+use windrow_engine::bounded_map::BoundedMap;
 use windrow_engine::clock::Clock;
 
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::options::Options;
 
 /// Owners whose places are kept when none of them is in use.
@@ -43,8 +42,8 @@ impl Admission {
         let uploads = LimitSpec {
             all_max: options.uploads_max,
             owner_max: options.uploads_max - options.uploads_max / 4,
-            code: "uploads_exceeded",
-            what: "uploads run",
+            code: Code::UploadsExceeded,
+            what: "uploads",
         };
         Self {
             uploads: Limit::new(uploads),
@@ -60,32 +59,28 @@ impl Admission {
 const DOWNLOADS: LimitSpec = LimitSpec {
     all_max: 48,
     owner_max: 32,
-    code: "downloads_exceeded",
-    what: "outputs are made for readers",
+    code: Code::DownloadsExceeded,
+    what: "downloads of outputs in the making",
 };
 const EXPORTS: LimitSpec =
-    LimitSpec { all_max: 48, owner_max: 32, code: "exports_exceeded", what: "exports run" };
+    LimitSpec { all_max: 48, owner_max: 32, code: Code::ExportsExceeded, what: "exports" };
 const LISTENERS: LimitSpec = LimitSpec {
     all_max: 400,
     owner_max: 200,
-    code: "listeners_exceeded",
-    what: "listen to events",
+    code: Code::ListenersExceeded,
+    what: "event streams",
 };
 const KICKOFFS: LimitSpec =
-    LimitSpec { all_max: 6, owner_max: 4, code: "kickoffs_exceeded", what: "jobs are driven" };
-const CHECKS: LimitSpec = LimitSpec {
-    all_max: 4,
-    owner_max: 2,
-    code: "checks_exceeded",
-    what: "files are looked through for bad lines",
-};
+    LimitSpec { all_max: 6, owner_max: 4, code: Code::KickoffsExceeded, what: "kickoffs" };
+const CHECKS: LimitSpec =
+    LimitSpec { all_max: 4, owner_max: 2, code: Code::ChecksExceeded, what: "file validations" };
 
 /// How many there are, and how one is told that there is none.
 #[derive(Clone, Copy, Debug)]
 struct LimitSpec {
     all_max: usize,
     owner_max: usize,
-    code: &'static str,
+    code: Code,
     what: &'static str,
 }
 
@@ -93,7 +88,7 @@ struct LimitSpec {
 pub(crate) struct Limit {
     spec: LimitSpec,
     all: Arc<Semaphore>,
-    owners: Mutex<HashMap<Owner, Arc<Semaphore>>>,
+    owners: Mutex<BoundedMap<Owner, Arc<Semaphore>>>,
 }
 
 /// A place, as long as it is held.
@@ -106,7 +101,7 @@ pub(crate) struct Permit {
 impl Limit {
     fn new(spec: LimitSpec) -> Self {
         let all = Arc::new(Semaphore::new(spec.all_max));
-        Self { spec, all, owners: Mutex::default() }
+        Self { spec, all, owners: Mutex::new(BoundedMap::new(OWNERS_MAX)) }
     }
 
     /// A place for this owner, if there is one.
@@ -138,19 +133,15 @@ impl Limit {
     }
 
     fn of(&self, owner: &Owner) -> Arc<Semaphore> {
-        // A panic while it was held left at worst an entry too many.
-        let mut owners = self.owners.lock();
-        if owners.len() >= OWNERS_MAX && !owners.contains_key(owner) {
-            owners.retain(|_, limit| Arc::strong_count(limit) > 1);
-        }
-        let limit = || Arc::new(Semaphore::new(self.spec.owner_max));
-        owners.entry(owner.clone()).or_insert_with(limit).clone()
+        let in_use = |_: &Owner, permits: &Arc<Semaphore>| Arc::strong_count(permits) > 1;
+        let make = || Arc::new(Semaphore::new(self.spec.owner_max));
+        self.owners.lock().get_or_insert_with(owner.clone(), in_use, make).clone()
     }
 
     fn exceeded(&self, whose: &str) -> Error {
         let LimitSpec { code, what, .. } = self.spec;
-        let message = format!("As many {what}{whose} as may at a time; come again in a moment.");
-        Error::new(StatusCode::TOO_MANY_REQUESTS, code, message).retry_after(RETRY_AFTER_SECS)
+        let message = format!("Too many concurrent {what}{whose}; retry in a moment.");
+        Error::new(code, message).retry_after(RETRY_AFTER_SECS)
     }
 }
 
@@ -161,7 +152,7 @@ mod tests {
     use super::*;
 
     fn limit(all_max: usize, owner_max: usize) -> Limit {
-        Limit::new(LimitSpec { all_max, owner_max, code: "full", what: "sit" })
+        Limit::new(LimitSpec { all_max, owner_max, code: Code::UploadsExceeded, what: "tests" })
     }
 
     fn owner(name: &str) -> Owner {
@@ -174,7 +165,7 @@ mod tests {
         let (ann, bob) = (owner("ann"), owner("bob"));
         let mut anns = vec![limit.try_acquire(&ann).unwrap(), limit.try_acquire(&ann).unwrap()];
         let refused = limit.try_acquire(&ann).unwrap_err();
-        assert_eq!((refused.status.as_u16(), refused.code), (429, "full"));
+        assert_eq!((refused.status().as_u16(), refused.code), (429, Code::UploadsExceeded));
         assert_eq!(refused.retry_after_secs, Some(RETRY_AFTER_SECS));
         let bobs = limit.try_acquire(&bob).unwrap();
         assert!(limit.try_acquire(&bob).is_err(), "all are taken");
@@ -191,7 +182,7 @@ mod tests {
             drop(limit.try_acquire(&owner(&no.to_string())).unwrap());
         }
         let kept = limit.owners.lock();
-        assert!(kept.len() <= OWNERS_MAX && kept.contains_key(&owner("ann")), "{}", kept.len());
+        assert!(kept.len() <= OWNERS_MAX && kept.get(&owner("ann")).is_some(), "{}", kept.len());
     }
 
     #[tokio::test]
@@ -204,7 +195,7 @@ mod tests {
             tokio::task::yield_now().await;
             clock.advance(long);
         });
-        assert_eq!(refused.unwrap_err().code, "full");
+        assert_eq!(refused.unwrap_err().code, Code::UploadsExceeded);
         let (given, ()) = tokio::join!(limit.acquire_within(&ann, &clock, long), async {
             tokio::task::yield_now().await;
             drop(held);

@@ -3,7 +3,7 @@
 //! Holds throughout: what a caller may see is a [`Scope`] that goes into the query; only an admin has
 //! one that is not its own owner's; a key's text is nowhere but in the request.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,15 +15,16 @@ use governor::clock::{Clock as _, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota};
 use std::num::NonZeroU32;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use windrow_domain::Role;
 use windrow_domain::{KeyId, Owner};
+use windrow_engine::bounded_map::BoundedMap;
 use windrow_store::key::Key;
 use windrow_store::{Kind, Scope};
 
 use crate::api_key::ApiKey;
 use crate::app::App;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::options::Options;
 
 /// The header by which an admin acts for an owner.
@@ -76,7 +77,7 @@ impl Caller {
     pub(crate) async fn is_still_valid(&self, app: &App) -> bool {
         match app.guard.find(app, self.hash).await {
             Ok(_) => true,
-            Err(error) => error.status != StatusCode::UNAUTHORIZED,
+            Err(error) => error.status() != StatusCode::UNAUTHORIZED,
         }
     }
 
@@ -84,11 +85,9 @@ impl Caller {
     pub fn check_admin(&self) -> Result<()> {
         match self.role {
             Role::Admin => Ok(()),
-            Role::Member => Err(Error::new(
-                StatusCode::FORBIDDEN,
-                "admin_only",
-                "This call needs the key of an admin.",
-            )),
+            Role::Member => {
+                Err(Error::new(Code::AdminOnly, "This call needs the key of an admin."))
+            }
         }
     }
 }
@@ -96,7 +95,7 @@ impl Caller {
 /// What is known of keys and rates.
 #[derive(Debug)]
 pub(crate) struct Guard {
-    cached: Mutex<HashMap<[u8; 32], CachedKey>>,
+    cached: Mutex<BoundedMap<[u8; 32], CachedKey>>,
     /// How often it forgot; what was found before is not believed after.
     clears: AtomicU64,
     used: Mutex<HashSet<KeyId>>,
@@ -115,7 +114,7 @@ impl Guard {
         let per_sec = NonZeroU32::new(options.requests_per_sec_max).unwrap_or(NonZeroU32::MIN);
         let burst = NonZeroU32::new(options.requests_burst).unwrap_or(NonZeroU32::MIN);
         Self {
-            cached: Mutex::default(),
+            cached: Mutex::new(BoundedMap::new(CACHED_KEYS_MAX)),
             clears: AtomicU64::new(0),
             used: Mutex::default(),
             rates: DefaultKeyedRateLimiter::keyed(Quota::per_second(per_sec).allow_burst(burst)),
@@ -126,7 +125,7 @@ impl Guard {
     /// The key with this hash: believed for a moment, then asked for again.
     async fn find(&self, app: &App, hash: [u8; 32]) -> Result<Arc<Key>> {
         let now_ms = app.clock.millis();
-        if let Some(cached) = lock(&self.cached).get(&hash)
+        if let Some(cached) = self.cached.lock().get(&hash)
             && cached.until_ms > now_ms
             && cached.key.expires_at.is_none_or(|end| end > app.clock.now())
         {
@@ -136,37 +135,35 @@ impl Guard {
         let key = match app.store.find_key(&hash).await {
             Ok(key) => Arc::new(key),
             Err(error) if error.kind == Kind::Missing => {
-                lock(&self.cached).remove(&hash);
+                self.cached.lock().remove(&hash);
                 return Err(invalid_key());
             }
             Err(error) => return Err(error.into()),
         };
-        let mut cached = lock(&self.cached);
-        if cached.len() >= CACHED_KEYS_MAX {
-            cached.retain(|_, cached| cached.until_ms > now_ms);
-        }
+        let mut cached = self.cached.lock();
         // It may have been revoked while it was looked for.
-        if cached.len() < CACHED_KEYS_MAX && clears == self.clears.load(Ordering::SeqCst) {
+        if clears == self.clears.load(Ordering::SeqCst) {
             let until_ms = now_ms + self.key_ms_max;
-            cached.insert(hash, CachedKey { key: key.clone(), until_ms });
+            let entry = CachedKey { key: key.clone(), until_ms };
+            cached.insert(hash, entry, |_, cached| cached.until_ms > now_ms);
         }
         Ok(key)
     }
 
     /// Forgets what it believes, as when a key was revoked here.
     pub(crate) fn clear_cache(&self) {
-        let mut cached = lock(&self.cached);
+        let mut cached = self.cached.lock();
         self.clears.fetch_add(1, Ordering::SeqCst);
         cached.clear();
     }
 
     /// Keys that were used since the last call.
     pub(crate) fn take_used(&self) -> Vec<KeyId> {
-        std::mem::take(&mut *lock(&self.used)).into_iter().collect()
+        std::mem::take(&mut *self.used.lock()).into_iter().collect()
     }
 
     fn note_use(&self, key: KeyId) {
-        let mut used = lock(&self.used);
+        let mut used = self.used.lock();
         if used.len() < USED_MAX {
             used.insert(key);
         }
@@ -180,27 +177,21 @@ impl Guard {
             let wait = until.wait_time_from(DefaultClock::default().now());
             let message = "This owner asks more often than it may; come again after the seconds in \
                            Retry-After.";
-            Error::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded", message)
-                .retry_after(wait.as_secs() + 1)
+            Error::new(Code::RateLimitExceeded, message).retry_after(wait.as_secs() + 1)
         })
     }
-}
-
-/// A panic while it was held left at worst an entry too many.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }
 
 fn invalid_key() -> Error {
     let message = "The API key is not known, was revoked, or is past its end. Send one as \
                    `Authorization: Bearer KEY`; `windrow keys` makes them.";
-    Error::new(StatusCode::UNAUTHORIZED, "invalid_api_key", message)
+    Error::new(Code::InvalidApiKey, message)
 }
 
 fn bearer_key(headers: &HeaderMap) -> Result<ApiKey> {
     let missing = || {
         let message = "There is no API key. Send one as `Authorization: Bearer KEY`.";
-        Error::new(StatusCode::UNAUTHORIZED, "missing_api_key", message)
+        Error::new(Code::MissingApiKey, message)
     };
     let value = headers.get(header::AUTHORIZATION).ok_or_else(missing)?;
     let text = value.to_str().map_err(|_| invalid_key())?;
@@ -216,7 +207,7 @@ fn acts_for(headers: &HeaderMap, role: Role) -> Result<Option<Owner>> {
     let Some(value) = headers.get(ACT_FOR) else { return Ok(None) };
     if role != Role::Admin {
         let message = "Only an admin may act for another owner.";
-        return Err(Error::new(StatusCode::FORBIDDEN, "admin_only", message).at("Windrow-Owner"));
+        return Err(Error::new(Code::AdminOnly, message).at("Windrow-Owner"));
     }
     let name =
         value.to_str().map_err(|_| Error::invalid("Windrow-Owner", "It is not plain text."))?;

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use crate::app::App;
-use crate::error::Error;
+use crate::error::{Code, Error};
 
 /// A small body is there as a whole within the time in which a large one may be silent.
 fn body_time(app: &App) -> Duration {
@@ -56,7 +55,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
         // No name and no word holds a NUL, and not every store can ask for one.
         if parts.uri.query().is_some_and(|query| query.contains("%00")) {
             let message = "The query holds a NUL, which is part of no text.";
-            return Err(Error::new(StatusCode::BAD_REQUEST, "invalid_query", message));
+            return Err(Error::new(Code::InvalidQuery, message));
         }
         let axum::extract::Query(value) =
             axum::extract::Query::from_request_parts(parts, state).await?;

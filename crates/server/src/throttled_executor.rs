@@ -4,15 +4,15 @@
 //! the configuration allows, however many engines this process drives; what a host asks one of them to
 //! wait for, all wait for. Each engine adapts below that by itself.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use windrow_domain::Target;
 use windrow_domain::attempt::Class;
 use windrow_domain::control::pace::{Bounds, Pace};
+use windrow_engine::bounded_map::BoundedMap;
 use windrow_engine::clock::Clock;
 use windrow_engine::execute::{Attempt, Executor, Limits, Outcome, Verdict};
 
@@ -25,8 +25,8 @@ const HOLD_MS_MAX: u64 = 60_000;
 pub struct ThrottledExecutor<E> {
     inner: E,
     clock: Clock,
-    slots: Mutex<HashMap<Target, Arc<Semaphore>>>,
-    hosts: Mutex<HashMap<String, Arc<HostPace>>>,
+    slots: Mutex<BoundedMap<Target, Arc<Semaphore>>>,
+    hosts: Mutex<BoundedMap<String, Arc<HostPace>>>,
 }
 
 /// The pace of a host.
@@ -45,7 +45,7 @@ impl HostPace {
     async fn start(&self, clock: &Clock) {
         let _next = self.next.lock().await;
         loop {
-            let started = lock(&self.pace).next(clock.millis());
+            let started = self.pace.lock().next(clock.millis());
             match started {
                 Ok(()) => return,
                 Err(at_ms) => clock.sleep_until(at_ms).await,
@@ -55,7 +55,7 @@ impl HostPace {
 
     /// Hears what came of a try, as an engine's own pace does.
     fn observe(&self, now_ms: u64, verdict: &Verdict) {
-        let mut pace = lock(&self.pace);
+        let mut pace = self.pace.lock();
         let failure = match verdict {
             Verdict::Completed => return pace.good(),
             Verdict::Skipped(_) => return,
@@ -75,14 +75,9 @@ impl HostPace {
 
     /// Whether one more could start, and nothing is to be remembered but that.
     fn is_at_rest(&self, now_ms: u64) -> bool {
-        let mut pace = lock(&self.pace).clone();
+        let mut pace = self.pace.lock().clone();
         pace.delay_ms() == 0.0 && pace.next(now_ms).is_ok()
     }
-}
-
-/// A panic while it was held left at worst an entry too many.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }
 
 impl<E: Executor> ThrottledExecutor<E> {
@@ -93,28 +88,30 @@ impl<E: Executor> ThrottledExecutor<E> {
 
     /// The same by another clock.
     pub fn with_clock(clock: Clock, inner: E) -> Self {
-        Self { inner, clock, slots: Mutex::default(), hosts: Mutex::default() }
+        Self {
+            inner,
+            clock,
+            slots: Mutex::new(BoundedMap::new(TARGETS_MAX)),
+            hosts: Mutex::new(BoundedMap::new(TARGETS_MAX)),
+        }
     }
 
     fn slots(&self, target: &Target) -> Arc<Semaphore> {
-        let mut slots = lock(&self.slots);
-        if slots.len() >= TARGETS_MAX && !slots.contains_key(target) {
-            slots.retain(|_, slots| Arc::strong_count(slots) > 1);
-        }
+        let in_use = |_: &Target, slots: &Arc<Semaphore>| Arc::strong_count(slots) > 1;
         let most = || self.inner.limits(target).concurrency.max.max(1) as usize;
-        slots.entry(target.clone()).or_insert_with(|| Arc::new(Semaphore::new(most()))).clone()
+        let make = || Arc::new(Semaphore::new(most()));
+        self.slots.lock().get_or_insert_with(target.clone(), in_use, make).clone()
     }
 
     fn host_of(&self, target: &Target) -> Arc<HostPace> {
-        let name = self.inner.host(target);
-        let mut hosts = lock(&self.hosts);
-        if hosts.len() >= TARGETS_MAX && !hosts.contains_key(&name) {
-            let now_ms = self.clock.millis();
-            hosts.retain(|_, host| Arc::strong_count(host) > 1 || !host.is_at_rest(now_ms));
-        }
+        let now_ms = self.clock.millis();
+        let in_use = |_: &String, host: &Arc<HostPace>| {
+            Arc::strong_count(host) > 1 || !host.is_at_rest(now_ms)
+        };
         // As in an engine, the first target of a host decides.
-        let fresh = || Arc::new(HostPace::new(self.inner.limits(target).pace));
-        hosts.entry(name).or_insert_with(fresh).clone()
+        let make = || Arc::new(HostPace::new(self.inner.limits(target).pace));
+        let name = self.inner.host(target);
+        self.hosts.lock().get_or_insert_with(name, in_use, make).clone()
     }
 }
 

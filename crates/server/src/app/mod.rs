@@ -5,21 +5,23 @@ mod tasks;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::{Method, StatusCode, Uri};
+use axum::http::{Method, Uri};
 use axum::middleware;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windrow_domain::Target;
+use windrow_domain::{BatchId, Target};
 use windrow_engine::Handle;
 use windrow_engine::clock::Clock;
 use windrow_engine::execute::Executor;
 use windrow_engine::ingest;
 use windrow_engine::storage::Storage;
 use windrow_store::Store;
+use windrow_store::batch::Batch;
 
 use crate::admission::Admission;
 use crate::auth::Guard;
-use crate::error::Error;
+use crate::error::{Code, Error, Result};
+use crate::freshness_cache::FreshnessCache;
 use crate::messages::{self, Messages};
 use crate::metrics::{self, Metrics};
 use crate::openapi::{complete, outline, page, text};
@@ -68,35 +70,26 @@ pub struct Parts {
     pub metrics: Metrics,
 }
 
-/// What every handler is given. Cheap to clone.
+/// The application that a server serves, and the state of its handlers. Cheap to clone.
 #[derive(Clone)]
-pub struct App(Arc<Inner>);
-
-/// The parts, and what they share while they run.
-pub struct Inner {
+pub struct App {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) storage: Storage,
     pub(crate) routes: Arc<dyn Routes>,
     pub(crate) engine: Option<Handle>,
     pub(crate) executor: Option<Arc<dyn Executor>>,
-    pub(crate) work: windrow_engine::Options,
-    pub(crate) tasks: Tasks,
-    pub(crate) ingest: ingest::Options,
-    pub(crate) options: Options,
+    pub(crate) work: Arc<windrow_engine::Options>,
+    pub(crate) ingest: Arc<ingest::Options>,
+    pub(crate) options: Arc<Options>,
     pub(crate) clock: Clock,
     pub(crate) metrics: Metrics,
-    pub(crate) guard: Guard,
-    pub(crate) models: openai::Models,
-    pub(crate) admission: Admission,
-    pub(crate) messages: Option<Messages>,
-}
-
-impl std::ops::Deref for App {
-    type Target = Inner;
-
-    fn deref(&self) -> &Inner {
-        &self.0
-    }
+    pub(crate) guard: Arc<Guard>,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) tasks: Arc<Tasks>,
+    pub(crate) models: Arc<openai::Models>,
+    /// Jobs as their listeners saw them last.
+    pub(crate) job_status: Arc<FreshnessCache<BatchId, Batch>>,
+    messages: Option<Arc<Messages>>,
 }
 
 impl App {
@@ -113,23 +106,24 @@ impl App {
     fn build(parts: Parts, messages: Option<Messages>) -> Self {
         let Parts { store, storage, routes, engine, executor, work, .. } = parts;
         let Parts { ingest, options, clock, metrics, .. } = parts;
-        Self(Arc::new(Inner {
-            guard: Guard::new(&options),
-            models: openai::Models::default(),
-            admission: Admission::new(&options),
-            messages,
+        Self {
+            guard: Arc::new(Guard::new(&options)),
+            admission: Arc::new(Admission::new(&options)),
+            tasks: Arc::default(),
+            models: Arc::default(),
+            job_status: Arc::default(),
+            messages: messages.map(Arc::new),
             store,
             storage,
             routes,
             engine,
             executor,
-            work,
-            tasks: Tasks::default(),
-            ingest,
-            options,
+            work: Arc::new(work),
+            ingest: Arc::new(ingest),
+            options: Arc::new(options),
             clock,
             metrics,
-        }))
+        }
     }
 
     /// Every route, ready to be served.
@@ -143,7 +137,15 @@ impl App {
             .with_state(self.clone())
     }
 
-    /// Says to the engine of this process that there may be work. Others look by themselves.
+    /// The messages of this server, if it was started with them.
+    pub(crate) fn messages(&self) -> Result<&Messages> {
+        self.messages.as_deref().ok_or_else(|| {
+            let message = "This server was started without messages.";
+            Error::new(Code::FeatureOff, message)
+        })
+    }
+
+    /// Tells the engine of this process that there may be work; engines elsewhere poll.
     pub(crate) fn wake(&self) {
         if let Some(engine) = &self.engine {
             engine.wake();
@@ -169,11 +171,11 @@ pub fn openapi() -> String {
 
 async fn nothing_here(uri: Uri) -> Error {
     let path: String = uri.path().chars().take(200).collect();
-    Error::new(StatusCode::NOT_FOUND, "not_found", format!("There is nothing at {path}."))
+    Error::new(Code::NotFound, format!("There is nothing at {path}."))
 }
 
 async fn wrong_method(method: Method, uri: Uri) -> Error {
     let path: String = uri.path().chars().take(200).collect();
     let message = format!("{method} is not a method of {path}.");
-    Error::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+    Error::new(Code::MethodNotAllowed, message)
 }

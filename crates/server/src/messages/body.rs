@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use axum::extract::{FromRequest, Request};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use windrow_domain::message::PAYLOAD_BYTES_MAX;
 
 use crate::app::App;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 
 /// Deepest nesting of JSON: fewer than what common readers bear.
 pub(super) const NESTED_MAX: usize = 100;
@@ -49,8 +49,7 @@ pub(super) fn is_json(headers: &HeaderMap) -> bool {
 pub(super) fn read<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T> {
     if !is_json(headers) {
         return Err(Error::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "unsupported_media_type",
+            Code::UnsupportedMediaType,
             "The body must be JSON, with `Content-Type: application/json`.",
         ));
     }
@@ -65,7 +64,7 @@ pub(super) fn check_json(bytes: &[u8]) -> Result<()> {
     let read = serde_json::from_slice::<&RawValue>(bytes).map(drop);
     read.map_err(|error| {
         let message = format!("The body is not JSON: {error}.");
-        Error::new(StatusCode::BAD_REQUEST, "invalid_json", message)
+        Error::new(Code::InvalidJson, message)
     })
 }
 
@@ -74,7 +73,7 @@ fn check_nesting(bytes: &[u8], most: usize) -> Result<()> {
         return Ok(());
     }
     let message = format!("The JSON is nested deeper than {most} levels.");
-    Err(Error::new(StatusCode::BAD_REQUEST, "invalid_json", message))
+    Err(Error::new(Code::InvalidJson, message))
 }
 
 /// How deep a text of JSON is nested; of anything else, some number.
@@ -117,7 +116,7 @@ pub(super) fn payload(json: Option<Box<RawValue>>, base64: Option<String>) -> Re
         return Ok(bytes);
     }
     let message = format!("A payload has at most {PAYLOAD_BYTES_MAX} bytes, not {}.", bytes.len());
-    Err(Error::new(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", message).at("payload"))
+    Err(Error::new(Code::PayloadTooLarge, message).at("payload"))
 }
 
 /// What is shown of bytes: JSON when they are, else Base64; nothing when there are none.
@@ -180,6 +179,6 @@ mod tests {
         assert!(payload(read("{\"payload\": 1}"), Some(String::new())).is_err());
         assert!(payload(None, Some("%".to_owned())).is_err());
         let large = Some(STANDARD.encode(vec![0; PAYLOAD_BYTES_MAX + 1]));
-        assert_eq!(payload(None, large).unwrap_err().status, StatusCode::PAYLOAD_TOO_LARGE);
+        assert_eq!(payload(None, large).unwrap_err().code, Code::PayloadTooLarge);
     }
 }

@@ -13,12 +13,15 @@ use windrow_store::call::{Call, CallKey, CallStats, CallsQuery, StatsQuery};
 
 use super::body::shown;
 use super::objects::WAIT_MS_MAX;
-use super::params::{self, Listed, PageBuilder, number};
+use super::pages::PageQuery;
+use super::params::into_api_error;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::{Error, Result};
 use crate::extract::{Path, Query};
 use crate::openapi::error_responses::NotFound;
+use crate::pages::SnakePage;
+use crate::params::{self, NUMBER_MAX, none_if_empty, number};
 
 /// How far back statistics look unless told: an hour.
 pub(super) const WINDOW_MS: u64 = 3_600_000;
@@ -157,7 +160,7 @@ pub(crate) async fn retrieve(
     let (messages, longest) = (app.messages()?, Duration::from_millis(wait_ms));
     let missing = |error: windrow_store::Error| match error.kind {
         Kind::Missing => Error::missing("call", &id),
-        _ => params::into_api_error(error),
+        _ => into_api_error(error),
     };
     if !longest.is_zero() {
         messages.wait(&app, &key, longest).await.map_err(missing)?;
@@ -185,15 +188,6 @@ pub(crate) struct ListQuery {
     /// Only those that are processing for so many milliseconds.
     #[param(maximum = 9223372036854775807_u64)]
     stuck_ms: Option<u64>,
-    /// Whose: `me`, or for admins an owner, or `all`.
-    #[param(max_length = 256, default = "me", pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
-    owner: Option<String>,
-    /// The `next_cursor` of the page before, which asked for the same.
-    #[param(max_length = 1024, pattern = "^[A-Za-z0-9._-]*$")]
-    after: Option<String>,
-    /// How many at most.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<u32>,
 }
 
 /// Lists calls
@@ -201,35 +195,35 @@ pub(crate) struct ListQuery {
 /// The newest first, without their replies, and without those in the archive.
 #[utoipa::path(
     get, path = "/calls", operation_id = "listCalls", tag = "Objects", security(("key" = [])),
-    params(ListQuery),
-    responses((status = 200, description = "A page.", body = Listed<CallObject>), NotFound))]
+    params(ListQuery, PageQuery),
+    responses((status = 200, description = "A page.", body = SnakePage<CallObject>), NotFound))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
     Query(query): Query<ListQuery>,
-) -> Result<axum::Json<Listed<CallObject>>> {
-    let scope = params::scope(&caller, query.owner.as_deref())?;
+    Query(page): Query<PageQuery>,
+) -> Result<axum::Json<SnakePage<CallObject>>> {
+    let (scope, mut page) = page.read(&caller)?;
     let asked = CallsQuery {
-        object: params::none_if_empty(query.object).map(object).transpose()?,
+        object: none_if_empty(query.object).map(object).transpose()?,
         states: states(query.state.as_deref())?,
         instance: query.instance.as_deref().map(instance).transpose()?,
         stuck_ms: query
             .stuck_ms
-            .map(|ms| number("stuckMs", Some(ms), 0, params::NUMBER_MAX))
+            .map(|ms| number("stuckMs", Some(ms), 0, NUMBER_MAX))
             .transpose()?,
         after: None,
         limit: 0,
     };
     let message_store = app.messages()?.message_store();
-    let mut page_builder = PageBuilder::new(query.limit, query.after)?;
-    while let Some((after, limit)) = page_builder.next() {
-        let mut page =
+    while let Some((after, limit)) = page.next() {
+        let mut step =
             message_store.calls(&scope, CallsQuery { after, limit, ..asked.clone() }).await;
         // Of a list nobody reads all replies; each may be large.
-        page.iter_mut().flat_map(|page| &mut page.rows).for_each(|call| call.reply = None);
-        page_builder.add(page, |call: &Call| call.args.len())?;
+        step.iter_mut().flat_map(|step| &mut step.rows).for_each(|call| call.reply = None);
+        page.add(step, |call: &Call| call.args.len())?;
     }
-    Ok(page_builder.listed())
+    Ok(page.finish())
 }
 
 fn object(name: String) -> Result<(String, String)> {
@@ -334,7 +328,7 @@ pub(crate) async fn stats(
     caller: Caller,
     Query(query): Query<Window>,
 ) -> Result<axum::Json<Stats>> {
-    let scope = params::scope(&caller, query.owner.as_deref())?;
+    let scope = params::scope(&caller, "owner", query.owner.as_deref())?;
     if query.window_ms == Some(0) {
         return Err(Error::invalid("windowMs", "`windowMs` must be at least 1."));
     }
@@ -342,12 +336,8 @@ pub(crate) async fn stats(
         window_ms: number("windowMs", query.window_ms, WINDOW_MS, WINDOW_MS_MAX)?,
         old_ms: number("oldMs", query.old_ms, OLD_MS, WINDOW_MS_MAX)?,
     };
-    let stats = app
-        .messages()?
-        .message_store()
-        .call_stats(&scope, asked)
-        .await
-        .map_err(params::into_api_error)?;
+    let stats =
+        app.messages()?.message_store().call_stats(&scope, asked).await.map_err(into_api_error)?;
     Ok(axum::Json(stats.into()))
 }
 

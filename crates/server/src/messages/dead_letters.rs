@@ -1,7 +1,6 @@
 //! `/v1/dead-letters`: messages that were given up on, sent again or forgotten.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -10,14 +9,16 @@ use windrow_store::Kind;
 use windrow_store::message::{DeadLetter, MessagesQuery, SEND_MAX};
 
 use super::messages::{ListQuery, MessageObject};
-use super::params::{self, Listed, PageBuilder, into_api_error};
+use super::pages::PageQuery;
+use super::params::into_api_error;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::extract::{Json, Path, Query};
 use crate::openapi::error_responses::{
     NotFound, PayloadTooLarge, RequestTimeout, UnsupportedMediaType,
 };
+use crate::pages::SnakePage;
 
 /// A message that was given up on.
 #[derive(Debug, Serialize, ToSchema)]
@@ -88,23 +89,23 @@ pub(crate) struct Discarded {
 /// Messages that were given up on, the newest first.
 #[utoipa::path(
     get, path = "/dead-letters", operation_id = "listDeadLetters", tag = "Messages",
-    security(("key" = [])), params(ListQuery),
-    responses((status = 200, description = "A page.", body = Listed<DeadLetterObject>), NotFound))]
+    security(("key" = [])), params(ListQuery, PageQuery),
+    responses((status = 200, description = "A page.", body = SnakePage<DeadLetterObject>), NotFound))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
     Query(query): Query<ListQuery>,
-) -> Result<axum::Json<Listed<DeadLetterObject>>> {
-    let scope = params::scope(&caller, query.owner.as_deref())?;
+    Query(page): Query<PageQuery>,
+) -> Result<axum::Json<SnakePage<DeadLetterObject>>> {
+    let (scope, mut page) = page.read(&caller)?;
     let (asked, message_store) = (query.asked()?, app.messages()?.message_store());
-    let mut page_builder = PageBuilder::new(query.limit, query.after)?;
-    while let Some((after, limit)) = page_builder.next() {
-        let page = message_store
+    while let Some((after, limit)) = page.next() {
+        let step = message_store
             .dead_letters(&scope, MessagesQuery { after, limit, ..asked.clone() })
             .await;
-        page_builder.add(page, |letter: &DeadLetter| letter.message.payload.len())?;
+        page.add(step, |letter: &DeadLetter| letter.message.payload.len())?;
     }
-    Ok(page_builder.listed())
+    Ok(page.finish())
 }
 
 /// Sends dead letters again
@@ -149,7 +150,7 @@ async fn replay_all(
         Kind::Missing => {
             let message = "One of these dead letters is not there, or is somebody else's; none was \
                            sent again.";
-            Error::new(StatusCode::NOT_FOUND, "not_found", message).at("ids")
+            Error::new(Code::NotFound, message).at("ids")
         }
         _ => into_api_error(error),
     })?;

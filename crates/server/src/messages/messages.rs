@@ -16,14 +16,17 @@ use windrow_store::Kind;
 use windrow_store::message::{Headers, Message, MessagesQuery, NewMessage, SEND_MAX, Sent};
 
 use super::body::{self, Raw, given, shown};
-use super::params::{self, Listed, PageBuilder, into_api_error};
+use super::pages::PageQuery;
+use super::params::{self, into_api_error};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::extract::Query;
 use crate::openapi::error_responses::{
     NotFound, PayloadTooLarge, RequestTimeout, UnsupportedMediaType,
 };
+use crate::pages::SnakePage;
+use crate::params::time;
 
 /// A message to be sent.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -179,7 +182,7 @@ async fn send(
             let causes = windrow_store::error::chain(&error);
             let message =
                 format!("An id was used for another message; nothing was sent: {causes}.");
-            Error::new(StatusCode::BAD_REQUEST, "message_id_reused", message).at("id")
+            Error::new(Code::MessageIdReused, message).at("id")
         }
         _ => into_api_error(error),
     })?;
@@ -212,7 +215,7 @@ impl Post {
             kind: self.kind,
             payload: body::payload(self.payload, self.payload_base64)?,
             headers: self.headers,
-            not_before: params::time("not_before", self.not_before.as_deref())?,
+            not_before: time("not_before", self.not_before.as_deref())?,
             consumers: self.consumers,
             dedupe: self.dedupe.unwrap_or(has_id),
         })
@@ -228,15 +231,6 @@ pub(crate) struct ListQuery {
     /// Only of this stream.
     #[param(max_length = 256, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
     pub(super) stream: Option<String>,
-    /// Whose: `me`, or for admins an owner, or `all`.
-    #[param(max_length = 256, default = "me", pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
-    pub(super) owner: Option<String>,
-    /// The `next_cursor` of the page before, which asked for the same.
-    #[param(max_length = 1024, pattern = "^[A-Za-z0-9._-]*$")]
-    pub(super) after: Option<String>,
-    /// How many at most; fewer when they are large.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    pub(super) limit: Option<u32>,
 }
 
 /// Where a message waits.
@@ -325,20 +319,20 @@ impl From<Message> for MessageObject {
 /// By partition, stream and position.
 #[utoipa::path(
     get, path = "/messages", operation_id = "listMessages", tag = "Messages", security(("key" = [])),
-    params(ListQuery),
-    responses((status = 200, description = "A page.", body = Listed<MessageObject>), NotFound))]
+    params(ListQuery, PageQuery),
+    responses((status = 200, description = "A page.", body = SnakePage<MessageObject>), NotFound))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
     Query(query): Query<ListQuery>,
-) -> Result<axum::Json<Listed<MessageObject>>> {
-    let scope = params::scope(&caller, query.owner.as_deref())?;
+    Query(page): Query<PageQuery>,
+) -> Result<axum::Json<SnakePage<MessageObject>>> {
+    let (scope, mut page) = page.read(&caller)?;
     let (asked, message_store) = (query.asked()?, app.messages()?.message_store());
-    let mut page_builder = PageBuilder::new(query.limit, query.after)?;
-    while let Some((after, limit)) = page_builder.next() {
-        let page =
+    while let Some((after, limit)) = page.next() {
+        let step =
             message_store.messages(&scope, MessagesQuery { after, limit, ..asked.clone() }).await;
-        page_builder.add(page, |message: &Message| message.payload.len())?;
+        page.add(step, |message: &Message| message.payload.len())?;
     }
-    Ok(page_builder.listed())
+    Ok(page.finish())
 }

@@ -12,6 +12,7 @@ mod members;
 #[expect(clippy::module_inception, reason = "it is `/v1/messages`")]
 mod messages;
 mod objects;
+mod pages;
 mod params;
 mod path_segments;
 mod state;

@@ -20,15 +20,14 @@ use windrow_store::call::{CALLER_BYTES_MAX, Call, CallKey, NewCall};
 
 use super::body::{Raw, as_json, check_json, is_json};
 use super::calls::CallObject;
-use super::params::number;
 use super::path_segments::{PathSegments, encode};
 use super::state::refused;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::error::{Error, Result};
-use crate::openai::batches::idempotency_key;
+use crate::error::{Code, Error, Result};
 use crate::openapi::Binary;
 use crate::openapi::error_responses::{NotFound, PayloadTooLarge, RequestTimeout};
+use crate::params::{idempotency_key, number};
 
 /// How long an answer is waited for unless the caller says.
 const WAIT_MS: u64 = 10_000;
@@ -150,7 +149,7 @@ fn new_call(
     let [object_type, object_id, method] = <[String; 3]>::try_from(names).map_err(|_| {
         let message = "Calls go to /v1/objects/{type}/{id}/{method}; a slash within a name is \
                        written as %2F.";
-        Error::new(StatusCode::NOT_FOUND, "not_found", message)
+        Error::new(Code::NotFound, message)
     })?;
     check_name("type", &object_type)?;
     check_name("method", &method)?;
@@ -245,7 +244,7 @@ fn reused(id: &RequestId) -> Error {
          arguments; use a new one.",
         id.as_str()
     );
-    Error::new(StatusCode::BAD_REQUEST, "idempotency_key_reused", message).at("Idempotency-Key")
+    Error::new(Code::IdempotencyKeyReused, message).at("Idempotency-Key")
 }
 
 /// A call as the answer to its question.
@@ -254,12 +253,12 @@ fn answer(call: &Call) -> Response {
         CallState::Completed => reply(call.reply.clone().unwrap_or_default()),
         CallState::Failed => {
             let error = call.error.clone().unwrap_or_else(|| "The call failed.".to_owned());
-            Error::new(StatusCode::UNPROCESSABLE_ENTITY, "call_failed", error).into_response()
+            Error::new(Code::CallFailed, error).into_response()
         }
         CallState::Expired => {
             let message =
                 "This call was answered, and its answer was kept as long as was asked for.";
-            Error::new(StatusCode::GONE, "call_expired", message).into_response()
+            Error::new(Code::CallExpired, message).into_response()
         }
         CallState::Pending | CallState::Processing => pending(call),
     };

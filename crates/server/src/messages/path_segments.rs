@@ -4,11 +4,10 @@
 //! are empty are seen, so that whoever reads them can refuse them by name.
 
 use axum::extract::FromRequestParts;
-use axum::http::StatusCode;
 use axum::http::request::Parts;
 
 use crate::app::App;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 
 /// The pieces behind the collection's name, decoded: of `/objects/a/b%2Fc` they are `a` and `b/c`.
 pub(crate) struct PathSegments(pub(super) Vec<String>);
@@ -19,7 +18,7 @@ impl FromRequestParts<App> for PathSegments {
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self> {
         let path = parts.uri.path().trim_start_matches('/');
         let pieces = path.split('/').skip(1).map(decode).collect::<Option<Vec<String>>>();
-        let bad = || Error::new(StatusCode::BAD_REQUEST, "invalid_path", "The path is not UTF-8.");
+        let bad = || Error::new(Code::InvalidPath, "The path is not UTF-8.");
         pieces.map(Self).ok_or_else(bad)
     }
 }

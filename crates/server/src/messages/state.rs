@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::StatusCode;
 use tokio::sync::Semaphore;
 use windrow_engine::messages::{CallOutcome, Client, ClientError, Gauges};
 use windrow_store::MessageStore;
@@ -15,7 +14,7 @@ use windrow_store::call::CallKey;
 use super::params::into_api_error;
 use super::version_cache::VersionCache;
 use crate::app::App;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error};
 
 /// Callers that wait for an answer at the same time.
 const WAITERS_MAX: usize = 1_000;
@@ -81,7 +80,7 @@ pub(super) fn refused(error: ClientError) -> Error {
             };
             let message =
                 format!("The service here has no objects of the type {shown:?}; {known}.");
-            Error::new(StatusCode::NOT_FOUND, "unknown_object_type", message).at("type")
+            Error::new(Code::UnknownObjectType, message).at("type")
         }
     }
 }
@@ -93,14 +92,4 @@ fn list(known: &[String]) -> String {
     let shown: Vec<_> = known.iter().take(TYPES_SHOWN_MAX).map(String::as_str).collect();
     let more = if known.len() > TYPES_SHOWN_MAX { " and others" } else { "" };
     format!("{}{more}", shown.join(", "))
-}
-
-impl App {
-    /// The messages of this server.
-    pub(crate) fn messages(&self) -> Result<&Messages> {
-        self.messages.as_ref().ok_or_else(|| {
-            let message = "This server has no messages: it was started without them.";
-            Error::new(StatusCode::NOT_FOUND, "feature_off", message)
-        })
-    }
 }

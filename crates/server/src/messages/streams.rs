@@ -15,21 +15,23 @@ use windrow_domain::event::VersionConflict;
 use windrow_domain::{Expected, Owner, Stream};
 use windrow_store::MessageStore;
 use windrow_store::event::{Append, Event, NewEvent, Pruned};
+use windrow_store::inspect::PAGE_MAX;
 use windrow_store::message::{Headers, SEND_MAX};
 
 use super::body::{self, Raw, given, shown};
 use super::follow;
-use super::params::{
-    self, Listed, NUMBER_MAX, PageBudget, PageBuilder, into_api_error, limit, number,
-};
+use super::pages::{PageBudget, PageQuery};
+use super::params::{self, into_api_error};
 use super::path_segments::PathSegments;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::extract::Query;
 use crate::openapi::error_responses::{
     NotFound, PayloadTooLarge, RequestTimeout, UnsupportedMediaType,
 };
+use crate::pages::SnakePage;
+use crate::params::{NUMBER_MAX, PAGE_USUAL, limit, number};
 
 /// What a conflict of versions says in headers, for programs.
 const EXPECTED: &str = "windrow-expected-version";
@@ -143,7 +145,7 @@ pub(crate) async fn read(
 ) -> Result<Response> {
     let stream = stream_of(names)?;
     let from = number("from", query.from, 1, NUMBER_MAX)?.max(1);
-    let limit = limit(query.limit)?;
+    let limit = limit("limit", query.limit, PAGE_USUAL, PAGE_MAX)?;
     let message_store = app.messages()?.message_store();
     let is_followed = is_wanted("follow", query.follow.as_deref())?;
     let (from, limit) =
@@ -202,7 +204,7 @@ fn stream_of(mut names: Vec<String>) -> Result<Stream> {
         Some("events") => params::stream(names.join("/")),
         _ => {
             let message = "A stream's events are at /v1/streams/{stream}/events.";
-            Err(Error::new(StatusCode::NOT_FOUND, "not_found", message))
+            Err(Error::new(Code::NotFound, message))
         }
     }
 }
@@ -342,7 +344,7 @@ fn gone(pruned: &Pruned) -> Response {
         "Old events of the stream {stream:?} were pruned: it begins at version {first}, and its \
          snapshot is at {snapshot}."
     );
-    let error = Error::new(StatusCode::GONE, "events_pruned", message).at("from");
+    let error = Error::new(Code::EventsPruned, message).at("from");
     let mut response = error.into_response();
     response.headers_mut().insert(FIRST, HeaderValue::from(*first));
     response.headers_mut().insert(SNAPSHOT, HeaderValue::from(*snapshot));
@@ -355,7 +357,7 @@ fn conflicting(conflict: &VersionConflict) -> Response {
         "The stream {stream:?} is at version {actual}, not at {expected} as was expected; nothing \
          was appended."
     );
-    let error = Error::new(StatusCode::BAD_REQUEST, "version_conflict", message).at("expected");
+    let error = Error::new(Code::VersionConflict, message).at("expected");
     let mut response = error.into_response();
     response.headers_mut().insert(EXPECTED, HeaderValue::from(*expected));
     response.headers_mut().insert(ACTUAL, HeaderValue::from(*actual));
@@ -373,41 +375,26 @@ impl Post {
     }
 }
 
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct FeedQuery {
-    /// Whose: `me`, or for admins an owner, or `all`.
-    #[param(max_length = 256, default = "me", pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
-    owner: Option<String>,
-    /// The `next_cursor` of the page before.
-    #[param(max_length = 1024, pattern = "^[A-Za-z0-9._-]*$")]
-    after: Option<String>,
-    /// How many at most; fewer when they are large.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<u32>,
-}
-
 /// Reads the events of all streams
 ///
 /// In an order in which each stream's own hold, and none is passed over that is committed later.
 /// `next_cursor` is always there: ask again with it for what comes later.
 #[utoipa::path(
     get, path = "/events", operation_id = "readFeed", tag = "Events", security(("key" = [])),
-    params(FeedQuery),
-    responses((status = 200, description = "A page.", body = Listed<EventObject>), NotFound))]
+    params(PageQuery),
+    responses((status = 200, description = "A page.", body = SnakePage<EventObject>), NotFound))]
 pub(crate) async fn feed(
     State(app): State<App>,
     caller: Caller,
-    Query(query): Query<FeedQuery>,
-) -> Result<axum::Json<Listed<EventObject>>> {
-    let scope = params::scope(&caller, query.owner.as_deref())?;
+    Query(page): Query<PageQuery>,
+) -> Result<axum::Json<SnakePage<EventObject>>> {
+    let (scope, mut page) = page.read(&caller)?;
     let message_store = app.messages()?.message_store();
-    let mut page_builder = PageBuilder::new(query.limit, query.after)?;
-    while let Some((after, limit)) = page_builder.next() {
-        let page = message_store.read_all(&scope, after.as_deref(), limit).await;
-        page_builder.add(page, |event: &Event| event.payload.len())?;
+    while let Some((after, limit)) = page.next() {
+        let step = message_store.read_all(&scope, after.as_deref(), limit).await;
+        page.add(step, |event: &Event| event.payload.len())?;
     }
-    Ok(page_builder.listed())
+    Ok(page.finish())
 }
 
 #[cfg(test)]
@@ -419,8 +406,8 @@ mod tests {
         let of = |path: &str| stream_of(path.split('/').map(str::to_owned).collect());
         assert_eq!(of("wallet/1/events").unwrap().as_str(), "wallet/1");
         assert_eq!(of("events/events").unwrap().as_str(), "events");
-        assert_eq!(of("events").unwrap_err().status, StatusCode::BAD_REQUEST);
-        assert_eq!(of("wallet/1").unwrap_err().status, StatusCode::NOT_FOUND);
+        assert_eq!(of("events").unwrap_err().code, Code::InvalidValue);
+        assert_eq!(of("wallet/1").unwrap_err().code, Code::NotFound);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::Deserialize;
 use utoipa::openapi::schema::SchemaType;
@@ -22,11 +22,12 @@ use super::validate::validate;
 use crate::app::App;
 use crate::audit_log::{Action, note};
 use crate::auth::Caller;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::extract::{Json, Path, Query};
 use crate::openapi::error_responses::{
     NotFound, PayloadTooLarge, RequestTimeout, UnsupportedMediaType,
 };
+use crate::params::{idempotency_key, limit, window};
 use crate::upload::ExpiresAfter;
 
 const LIMIT_MAX: u32 = 100;
@@ -37,12 +38,8 @@ const LOOKS_MAX: usize = 4;
 const METADATA_PAIRS_MAX: usize = 16;
 const METADATA_KEY_CHARS_MAX: usize = 64;
 const METADATA_VALUE_CHARS_MAX: usize = 512;
-/// Shortest and longest window.
-const WINDOW_SECS: std::ops::RangeInclusive<u64> = 60..=30 * 24 * 3600;
 /// A text that every store can keep.
 const WITHOUT_NUL: &str = "^[^\\u0000]*$";
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
-const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
 
 /// What to run, and how.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -131,8 +128,7 @@ pub(crate) async fn create(
     };
     let batch = app.store.create_batch(batch).await.map_err(|error| match error.kind {
         Kind::Conflict => Error::new(
-            StatusCode::BAD_REQUEST,
-            "idempotency_key_reused",
+            Code::IdempotencyKeyReused,
             "This Idempotency-Key was used for another batch; use a new one.",
         ),
         _ => error.into(),
@@ -201,7 +197,7 @@ pub(crate) async fn list(
             .map(ids::parse_batch)
             .transpose()
             .map_err(|_| ids::invalid_cursor("batch"))?,
-        limit: super::limit(query.limit, LIMIT_USUAL, LIMIT_MAX)?,
+        limit: limit("limit", query.limit, LIMIT_USUAL, LIMIT_MAX)?,
         ..BatchesQuery::default()
     };
     let found = app.store.batches(&caller.own(), page).await;
@@ -216,28 +212,6 @@ fn found(batch: windrow_store::Result<Batch>, id: &str) -> Result<Batch> {
         Kind::Missing => ids::batch_not_found(id),
         _ => error.into(),
     })
-}
-
-/// `24h`, or any other number of minutes, hours or days.
-pub(crate) fn window(param: &str, text: &str) -> Result<u64> {
-    let wrong = || {
-        let message = format!(
-            "`{param}` must be a number of minutes, hours or days, as `24h`, from one minute to 30 \
-             days."
-        );
-        Error::invalid(param, message)
-    };
-    let unit = match text.chars().last() {
-        Some('s') => 1,
-        Some('m') => 60,
-        Some('h') => 3600,
-        Some('d') => 24 * 3600,
-        _ => return Err(wrong()),
-    };
-    let digits = &text[..text.len() - 1];
-    let plain = digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.starts_with('0');
-    let number: u64 = digits.parse().ok().filter(|_| plain).ok_or_else(wrong)?;
-    number.checked_mul(unit).filter(|secs| WINDOW_SECS.contains(secs)).ok_or_else(wrong)
 }
 
 fn metadata_schema() -> Schema {
@@ -287,47 +261,5 @@ fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<()> {
                  {METADATA_KEY_CHARS_MAX} and values of up to {METADATA_VALUE_CHARS_MAX} characters."
             ),
         )),
-    }
-}
-
-pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>> {
-    let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
-    let plain = |text: &&str| text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-    let fits = |text: &&str| (1..=IDEMPOTENCY_KEY_BYTES_MAX).contains(&text.len());
-    let text = value.to_str().ok().filter(plain).filter(fits);
-    match text {
-        Some(text) => Ok(Some(text.to_owned())),
-        None => Err(Error::invalid(
-            "Idempotency-Key",
-            format!("It must have 1 to {IDEMPOTENCY_KEY_BYTES_MAX} plain characters."),
-        )),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_window_is_minutes_hours_or_days() {
-        for (text, secs) in [("24h", 86_400), ("5m", 300), ("7d", 604_800), ("60s", 60)] {
-            assert_eq!(window("w", text).unwrap(), secs);
-        }
-        for bad in [
-            "",
-            "h",
-            "24",
-            "0h",
-            "31d",
-            "-1h",
-            "1.5h",
-            "+1h",
-            "01h",
-            "24hours",
-            "1ü",
-            "99999999999999999999d",
-        ] {
-            assert!(window("w", bad).is_err(), "{bad}");
-        }
     }
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
@@ -23,7 +23,7 @@ use crate::admission::Permit;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::download::{Download, pipe};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::extract::Path;
 use crate::openapi::Binary;
 use crate::openapi::error_responses::{NotFound, RangeNotSatisfiable};
@@ -177,8 +177,7 @@ fn cuts(sizes: &[u64], range: Range<u64>) -> Vec<(u32, Range<usize>)> {
 /// There is nothing in that range.
 fn range_not_satisfiable(bytes: u64) -> Response {
     let error = Error::new(
-        StatusCode::RANGE_NOT_SATISFIABLE,
-        "range_not_satisfiable",
+        Code::RangeNotSatisfiable,
         format!("The file has {bytes} bytes, and none of them in that range."),
     );
     let mut response = error.at("Range").into_response();

@@ -16,9 +16,10 @@ use super::list::List;
 use super::object::{FileObject, FileTag, Outputs, growing_output};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::extract::{Path, Query};
 use crate::openapi::error_responses::NotFound;
+use crate::params;
 
 /// Most files of one page.
 const LIMIT_MAX: u32 = 10_000;
@@ -68,7 +69,7 @@ pub(crate) async fn list(
     caller: Caller,
     Query(query): Query<ListQuery>,
 ) -> Result<axum::Json<List<FileObject>>> {
-    let limit = super::limit(query.limit, LIMIT_MAX, LIMIT_MAX)?;
+    let limit = params::limit("limit", query.limit, LIMIT_MAX, LIMIT_MAX)?;
     let after = query.after.as_deref();
     query.purpose.as_deref().map(check_purpose).transpose()?;
     let mut page = FilesQuery {
@@ -168,8 +169,7 @@ pub(crate) async fn delete(
         }
         Err(error) if error.kind == Kind::Missing => Err(ids::file_not_found(&id)),
         Err(error) if error.kind == Kind::Conflict => Err(Error::new(
-            axum::http::StatusCode::BAD_REQUEST,
-            "file_in_use",
+            Code::FileInUse,
             "A batch that is not finished needs this file; wait for it, or cancel it.",
         )),
         Err(error) => Err(error.into()),

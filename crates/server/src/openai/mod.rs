@@ -1,6 +1,6 @@
 //! OpenAI's files and batches, as official clients speak them.
 
-pub(crate) mod batches;
+mod batches;
 mod content;
 mod files;
 pub(crate) mod ids;
@@ -17,7 +17,7 @@ use utoipa_axum::routes;
 pub(crate) use model::Models;
 
 use crate::app::App;
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::options::Options;
 
 /// Everything under `/v1`.
@@ -34,14 +34,6 @@ pub(crate) fn routes(options: &Options) -> OpenApiRouter<App> {
         .routes(routes!(batches::cancel))
         .layer(DefaultBodyLimit::max(options.body_bytes_max))
         .merge(uploads)
-}
-
-/// How many rows were asked for, within bounds.
-fn limit(asked: Option<u32>, usual: u32, most: u32) -> Result<u32> {
-    match asked.unwrap_or(usual) {
-        limit if (1..=most).contains(&limit) => Ok(limit),
-        _ => Err(Error::invalid("limit", format!("`limit` must be between 1 and {most}."))),
-    }
 }
 
 /// The error of a list that was to go on behind something: that is not there, or somebody else's.

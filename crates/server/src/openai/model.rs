@@ -3,10 +3,9 @@
 //! Holds throughout: the lanes tell it, and no line is read; the lanes of a batch stay what they are,
 //! so that one that is asked for again and again is looked up once.
 
-use std::collections::HashMap;
-
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use windrow_domain::BatchId;
+use windrow_engine::bounded_map::BoundedMap;
 use windrow_store::batch::Batch;
 use windrow_store::{Kind, Scope, Store};
 
@@ -15,14 +14,20 @@ use crate::error::Result;
 /// Batches whose model is remembered; beyond it all are forgotten, and found again.
 const KNOWN_MAX: usize = 10_000;
 
-/// What is known of them.
-#[derive(Debug, Default)]
-pub(crate) struct Models(Mutex<HashMap<BatchId, Option<String>>>);
+/// Models by batch.
+#[derive(Debug)]
+pub(crate) struct Models(Mutex<BoundedMap<BatchId, Option<String>>>);
+
+impl Default for Models {
+    fn default() -> Self {
+        Self(Mutex::new(BoundedMap::new(KNOWN_MAX)))
+    }
+}
 
 impl Models {
     /// The model of a batch that the caller may see; none for several, or when lines name none.
     pub(super) async fn of(&self, store: &dyn Store, batch: &Batch) -> Result<Option<String>> {
-        if let Some(known) = self.lock().get(&batch.id) {
+        if let Some(known) = self.0.lock().get(&batch.id) {
             return Ok(known.clone());
         }
         let lanes = match store.lanes(&Scope::Owner(batch.owner.clone()), batch.id).await {
@@ -33,17 +38,8 @@ impl Models {
         };
         let targets: Vec<&str> = lanes.iter().map(|lane| lane.target.as_str()).collect();
         let model = only_model(&targets, &batch.endpoint);
-        let mut known = self.lock();
-        if known.len() >= KNOWN_MAX {
-            known.clear();
-        }
-        known.insert(batch.id, model.clone());
+        self.0.lock().insert(batch.id, model.clone(), |_, _| false);
         Ok(model)
-    }
-
-    /// A panic while it was held left at worst an entry too many.
-    fn lock(&self) -> MutexGuard<'_, HashMap<BatchId, Option<String>>> {
-        self.0.lock()
     }
 }
 

@@ -1,13 +1,12 @@
 //! `POST /v1/files`: a multipart form with the file and what it is for.
 
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
 use utoipa::ToSchema;
 
 use super::object::FileObject;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::openapi::error_responses::{PayloadTooLarge, RequestTimeout, UnsupportedMediaType};
 use crate::upload::{self, Anchor, MultipartForm, Purpose};
 
@@ -58,7 +57,7 @@ pub(crate) async fn upload(
     let form = MultipartForm::from_request(&app, request).await.ok_or_else(|| {
         let message = "The body must be a form, with `Content-Type: multipart/form-data` and its \
                        boundary.";
-        Error::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
+        Error::new(Code::UnsupportedMediaType, message)
     })?;
     let (taker, permit) = (app.clone(), app.admission.uploads.try_acquire(&caller.owner)?);
     // Who goes away in the middle leaves nothing behind.

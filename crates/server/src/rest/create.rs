@@ -28,11 +28,11 @@ use crate::app::App;
 use crate::audit_log::{Action, note};
 use crate::auth::Caller;
 use crate::body_timeout::BodyTimeout;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::extract::Query;
-use crate::openai::batches::{idempotency_key, window};
 use crate::openapi::Binary;
 use crate::openapi::error_responses::{PayloadTooLarge, RequestTimeout, UnsupportedMediaType};
+use crate::params::{idempotency_key, window};
 use crate::upload::{self, MultipartForm, NewUpload, Purpose};
 
 const WINDOW_USUAL: &str = "24h";
@@ -143,9 +143,9 @@ async fn create_from_body(
     spec: &JobSpec,
     body: JobBody,
 ) -> Result<(StatusCode, Batch)> {
-    if let Some(existing_job) = existing_job(app, caller, spec).await? {
+    if let Some(first) = existing_job(app, caller, spec).await? {
         let bytes = body.drain(app).await?;
-        let job = check_repeat(app, caller, spec, existing_job, bytes).await?;
+        let job = check_repeat(app, caller, spec, first, bytes).await?;
         return Ok((StatusCode::OK, job));
     }
     let deferred = DeferredSeal::new(app, spec.endpoint.clone());
@@ -174,8 +174,8 @@ async fn create_from_body(
         // Another call with the same key was faster.
         Ok(None) => {
             let unneeded = upload::discard(app, caller, Some(ingested), reused()).await;
-            let existing_job = existing_job(app, caller, spec).await?.ok_or(unneeded)?;
-            let job = check_repeat(app, caller, spec, existing_job, Some(bytes)).await?;
+            let first = existing_job(app, caller, spec).await?.ok_or(unneeded)?;
+            let job = check_repeat(app, caller, spec, first, Some(bytes)).await?;
             Ok((StatusCode::OK, job))
         }
         Err(error) => Err(upload::discard(app, caller, Some(ingested), error).await),
@@ -243,25 +243,23 @@ async fn check_repeat(
     app: &App,
     caller: &Caller,
     spec: &JobSpec,
-    existing_job: Batch,
+    first: Batch,
     bytes: Option<u64>,
 ) -> Result<Batch> {
-    let window_secs =
-        existing_job.deadline.map(|end| end.duration_since(existing_job.created_at).as_secs());
-    let is_same = existing_job.job_type == spec.job_type
-        && existing_job.priority == spec.priority
+    let window_secs = first.deadline.map(|end| end.duration_since(first.created_at).as_secs());
+    let is_same = first.job_type == spec.job_type
+        && first.priority == spec.priority
         && window_secs.and_then(|secs| u64::try_from(secs).ok()) == Some(spec.window_secs)
-        && spec.endpoint.as_ref().is_none_or(|endpoint| *endpoint == existing_job.endpoint);
+        && spec.endpoint.as_ref().is_none_or(|endpoint| *endpoint == first.endpoint);
     // A file may be gone before its job.
-    let file = app.store.file(&caller.own(), existing_job.file).await.ok();
+    let file = app.store.file(&caller.own(), first.file).await.ok();
     let is_same_size = bytes.zip(file).is_none_or(|(bytes, file)| bytes == file.bytes);
-    if is_same && is_same_size { Ok(existing_job) } else { Err(reused()) }
+    if is_same && is_same_size { Ok(first) } else { Err(reused()) }
 }
 
 fn reused() -> Error {
     Error::new(
-        StatusCode::BAD_REQUEST,
-        "idempotency_key_reused",
+        Code::IdempotencyKeyReused,
         "This Idempotency-Key was used for another job; use a new one.",
     )
 }
@@ -325,7 +323,7 @@ impl JobBody {
                  ({FORM_TYPE}) with a part `file`.",
                 FILE_TYPES.join(", ")
             );
-            Error::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
+            Error::new(Code::UnsupportedMediaType, message)
         };
         if essence == FORM_TYPE {
             return MultipartForm::from_request(app, request)
@@ -368,7 +366,7 @@ async fn count(app: &App, bytes: impl Stream<Item = io::Result<Bytes>> + Send) -
     while let Some(piece) = bytes.next().await {
         let Ok(piece) = piece else {
             let message = "The upload broke off, or was too slow.";
-            return Err(Error::new(StatusCode::BAD_REQUEST, "upload_broken", message));
+            return Err(Error::new(Code::UploadBroken, message));
         };
         sum = add(app, sum, &piece)?;
     }

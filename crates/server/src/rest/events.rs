@@ -1,34 +1,25 @@
-//! `GET /api/jobs/{id}/events`: progress as it happens, as server-sent events.
+//! `GET /api/jobs/{id}/events`: the progress of a job as server-sent events.
 //!
-//! Holds throughout: a job is looked at twice a second at most, however many listen; the stream ends
-//! with the job, with the client, with the server, or with the key it was asked for with: within
-//! `key_ms_max` and a look after its revocation or its end.
+//! Holds throughout: a job is read about twice a second at most, however many clients listen; the
+//! stream ends with the job, or as [`crate::sse`] says.
 
-use std::convert::Infallible;
-use std::time::Duration;
-
+use async_trait::async_trait;
 use axum::extract::State;
-use axum::response::sse::{Event, KeepAlive, Sse};
-use axum::response::{IntoResponse as _, Response};
-use futures_util::stream;
+use axum::response::Response;
+use axum::response::sse::Event;
 use utoipa::ToSchema;
 use windrow_domain::BatchId;
-use windrow_store::Kind;
 use windrow_store::batch::Batch;
+use windrow_store::{Kind, Scope};
 
 use super::job::Progress;
 use super::params::{job_id, or_job_not_found};
-use crate::admission::Permit;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::Result;
 use crate::extract::Path;
 use crate::openapi::error_responses::NotFound;
-
-/// How often a job is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How often a silent stream says that it lives.
-const ALIVE_EVERY: Duration = Duration::from_secs(15);
+use crate::sse::{self, Polled};
 
 /// An event, as the lines of the stream have it.
 #[derive(ToSchema)]
@@ -49,18 +40,6 @@ enum EventName {
     Closed,
 }
 
-/// One who listens.
-struct Listener {
-    app: App,
-    caller: Caller,
-    id: BatchId,
-    /// What it will be told of next; none when it has to be looked for.
-    batch: Option<Batch>,
-    told: Option<Progress>,
-    over: bool,
-    _permit: Permit,
-}
-
 /// Follows a job
 ///
 /// Server-sent events, as it happens.
@@ -75,66 +54,65 @@ pub(crate) async fn events(
 ) -> Result<Response> {
     let id = job_id(&id)?;
     let batch = Some(or_job_not_found(app.store.batch(&caller.scope(), id).await, id)?);
-    let permit = app.admission.listeners.try_acquire(&caller.owner)?;
-    let listener = Listener { app, caller, id, batch, told: None, over: false, _permit: permit };
-    let events = stream::unfold(listener, |mut listener| async move {
-        let event = listener.next().await?;
-        Some((Ok::<_, Infallible>(event), listener))
-    });
-    let mut response =
-        Sse::new(events).keep_alive(KeepAlive::new().interval(ALIVE_EVERY)).into_response();
-    // Proxies that gather answers would hold events back.
-    let as_it_comes = axum::http::HeaderValue::from_static("no");
-    response.headers_mut().insert("x-accel-buffering", as_it_comes);
-    Ok(response)
+    let source = JobEvents { id, batch, sent: None, is_over: false };
+    sse::respond(app, caller, source)
 }
 
-impl Listener {
-    /// The next thing to tell; none at the end.
-    async fn next(&mut self) -> Option<Event> {
-        while !self.over {
-            let batch = match self.batch.take() {
-                Some(batch) => batch,
-                None => self.look().await?,
-            };
-            let progress = Progress::of(&batch);
-            if self.told.as_ref() != Some(&progress) {
-                let event = event("progress", &progress);
-                self.told = Some(progress);
-                // One that is closed is told so next, without another look.
-                self.batch = batch.state.is_closed().then_some(batch);
-                return Some(event);
-            }
-            if batch.state.is_closed() {
-                self.over = true;
-                return Some(event("closed", &progress));
-            }
+/// The progress of one job, for one client.
+struct JobEvents {
+    id: BatchId,
+    /// What was read last, as long as there may be something in it to send.
+    batch: Option<Batch>,
+    sent: Option<Progress>,
+    is_over: bool,
+}
+
+#[async_trait]
+impl sse::Source for JobEvents {
+    fn ready(&mut self) -> Option<Event> {
+        let batch = self.batch.take()?;
+        let (progress, is_closed) = (Progress::of(&batch), batch.state.is_closed());
+        if self.sent.as_ref() != Some(&progress) {
+            let event = event("progress", &progress);
+            self.sent = Some(progress);
+            // A closed job says so next, without being read again.
+            self.batch = is_closed.then_some(batch);
+            return Some(event);
         }
-        None
+        self.is_over = is_closed;
+        is_closed.then(|| event("closed", &progress))
     }
 
-    /// Waits a moment and looks; none when there is nothing to look at any more.
-    async fn look(&self) -> Option<Batch> {
-        loop {
-            tokio::select! {
-                () = self.app.clock.sleep(LOOK_EVERY) => {}
-                () = self.app.tasks.stopping() => return None,
-            }
-            if !self.caller.is_still_valid(&self.app).await {
-                return None;
-            }
-            match self.app.tasks.look(&self.app, self.id).await {
-                Ok(batch) => return Some(batch),
-                Err(error) if error.kind == Kind::Missing => return None,
-                // The database may be back in a moment; the client hears that the stream lives.
-                Err(error) => {
-                    tracing::warn!(
-                        batch.id = %self.id, error = %windrow_store::error::chain(&error), "not looked at"
-                    );
-                }
+    async fn poll(&mut self, app: &App) -> Polled {
+        if self.is_over {
+            return Polled::Ended;
+        }
+        match current(app, self.id).await {
+            Ok(batch) => self.batch = Some(batch),
+            Err(error) if error.kind == Kind::Missing => return Polled::Ended,
+            Err(error) => {
+                let error = windrow_store::error::chain(&error);
+                tracing::warn!(batch.id = %self.id, %error, "could not read a job for its listeners");
+                return Polled::Failed;
             }
         }
+        Polled::Read
     }
+
+    async fn changed(&self, _: &App) {
+        std::future::pending().await
+    }
+}
+
+/// The job as it was a moment ago, read once for all who listen to it.
+async fn current(app: &App, id: BatchId) -> windrow_store::Result<Batch> {
+    let now_ms = app.clock.millis();
+    if let Some(batch) = app.job_status.fresh(&id, now_ms) {
+        return Ok(batch);
+    }
+    let batch = app.store.batch(&Scope::All, id).await?;
+    app.job_status.update(id, now_ms, |_| batch.clone());
+    Ok(batch)
 }
 
 fn event(name: &str, progress: &Progress) -> Event {

@@ -17,13 +17,15 @@ use windrow_store::inspect::{
 use windrow_store::record::Finished;
 use windrow_store::{Scope, Store};
 
-use super::pages::{self, Listed, PageQuery};
 use super::params::{self, ItemStatus, job_id, or_job_not_found};
+use super::queries::PageQuery;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::{Error, Result};
 use crate::extract::{Path, Query};
 use crate::openapi::error_responses::NotFound;
+use crate::pages::{CamelPage, invalid_cursor, page};
+use crate::params::none_if_empty;
 
 /// Most bytes of results in one page; a page with more ends early, and goes on with the next.
 const PAGE_BYTES_MAX: u64 = 4 << 20;
@@ -147,14 +149,14 @@ enum AttemptClass {
 #[utoipa::path(
     get, path = "/jobs/{id}/items", operation_id = "listItems", tag = "Items", security(("key" = [])),
     params(("id" = String, Path, format = "uuid"), ListQuery, PageQuery),
-    responses((status = 200, description = "A page.", body = Listed<Item>), NotFound))]
+    responses((status = 200, description = "A page.", body = CamelPage<Item>), NotFound))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<String>,
     Query(query): Query<ListQuery>,
     Query(page): Query<PageQuery>,
-) -> Result<axum::Json<Listed<Item>>> {
+) -> Result<axum::Json<CamelPage<Item>>> {
     let (id, scope) = (job_id(&id)?, caller.scope());
     let statuses = params::item_statuses(query.statuses.as_deref())?;
     let (after, limit) = page.read()?;
@@ -177,16 +179,16 @@ pub(crate) async fn list(
 #[utoipa::path(
     get, path = "/jobs/{id}/items/{item}/attempts", operation_id = "listAttempts", tag = "Items", security(("key" = [])),
     params(("id" = String, Path, format = "uuid"), ("item" = String, Path, pattern = "^[1-9][0-9]{0,17}$")),
-    responses((status = 200, description = "All of them.", body = Listed<AttemptObject>), NotFound))]
+    responses((status = 200, description = "All of them.", body = CamelPage<AttemptObject>), NotFound))]
 pub(crate) async fn attempts(
     State(app): State<App>,
     caller: Caller,
     Path((id, item)): Path<(String, String)>,
-) -> Result<axum::Json<Listed<AttemptObject>>> {
+) -> Result<axum::Json<CamelPage<AttemptObject>>> {
     let id = job_id(&id)?;
     let line = line(&item).ok_or_else(|| Error::missing("item", &item))?;
     let attempts = or_job_not_found(app.store.attempts(&caller.scope(), id, line).await, id)?;
-    Ok(axum::Json(Listed::new(attempts.into_iter().map(AttemptObject::from).collect(), None)))
+    Ok(axum::Json(CamelPage::new(attempts.into_iter().map(AttemptObject::from).collect(), None)))
 }
 
 /// The line that an item's id names. Databases keep it with a sign.
@@ -239,24 +241,24 @@ struct ItemsQuery<'a> {
 }
 
 impl ItemsQuery<'_> {
-    async fn page(&self, after: Option<&str>, limit: u32) -> Result<Listed<Item>> {
+    async fn page(&self, after: Option<&str>, limit: u32) -> Result<CamelPage<Item>> {
         let (mut no, mut after) = self.begin(after)?;
         let mut items = Vec::new();
         while let Some(group) = self.groups.get(no) {
             let room = limit - u32::try_from(items.len()).unwrap_or(limit);
             let cursor = |next: String| Some(format!("{}{next}", group.prefix()));
             if room == 0 {
-                return Ok(Listed::new(items, cursor(String::new())));
+                return Ok(CamelPage::new(items, cursor(String::new())));
             }
             let (rows, next) = self.rows(*group, after.take(), room).await?;
             items.extend(rows);
             match next {
                 // Full, or as many bytes as a page may have.
-                Some(next) => return Ok(Listed::new(items, cursor(next))),
+                Some(next) => return Ok(CamelPage::new(items, cursor(next))),
                 None => no += 1,
             }
         }
-        Ok(Listed::new(items, None))
+        Ok(CamelPage::new(items, None))
     }
 
     /// In which part a page begins, and behind what.
@@ -264,10 +266,10 @@ impl ItemsQuery<'_> {
         let Some(after) = after else { return Ok((0, None)) };
         let fits = |(no, group): (usize, &ItemGroup)| {
             let rest = after.strip_prefix(group.prefix())?;
-            Some((no, params::none_if_empty(Some(rest.to_owned()))))
+            Some((no, none_if_empty(Some(rest.to_owned()))))
         };
-        let or_job_not_found = self.groups.iter().enumerate().find_map(fits);
-        or_job_not_found.ok_or_else(pages::invalid_cursor)
+        let found = self.groups.iter().enumerate().find_map(fits);
+        found.ok_or_else(invalid_cursor)
     }
 
     async fn rows(
@@ -288,7 +290,8 @@ impl ItemsQuery<'_> {
                     ..FinishedQuery::default()
                 };
                 let has_cursor = query.after.is_some();
-                let page = pages::page(self.store.finished(self.scope, query).await, has_cursor)?;
+                let page =
+                    page(self.store.finished(self.scope, query).await, has_cursor, Error::from)?;
                 Ok((page.rows.into_iter().map(Item::from).collect(), page.next))
             }
             ItemGroup::Pending => {
@@ -300,7 +303,8 @@ impl ItemsQuery<'_> {
                     ..PendingQuery::default()
                 };
                 let has_cursor = query.after.is_some();
-                let page = pages::page(self.store.pending(self.scope, query).await, has_cursor)?;
+                let page =
+                    page(self.store.pending(self.scope, query).await, has_cursor, Error::from)?;
                 Ok((page.rows.into_iter().map(Item::from).collect(), page.next))
             }
         }

@@ -8,14 +8,15 @@ use windrow_store::batch::Batch;
 use windrow_store::inspect::BatchesQuery;
 
 use super::job::Job;
-use super::pages::{self, Jobs, JobsQuery, Listed, PageQuery};
 use super::params::{self, JobStatus, job_id, or_job_not_found};
+use super::queries::{JobsFilter, JobsQuery, PageQuery};
 use crate::app::App;
 use crate::audit_log::{Action, note};
 use crate::auth::Caller;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::extract::{Path, Query};
 use crate::openapi::error_responses::NotFound;
+use crate::pages::{self, CamelPage};
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
@@ -32,21 +33,22 @@ pub(crate) struct ListQuery {
 #[utoipa::path(
     get, path = "/jobs", operation_id = "listJobs", tag = "Jobs", security(("key" = [])),
     params(ListQuery, JobsQuery, PageQuery),
-    responses((status = 200, description = "A page.", body = Listed<Job>)))]
+    responses((status = 200, description = "A page.", body = CamelPage<Job>)))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
     Query(query): Query<ListQuery>,
     Query(jobs): Query<JobsQuery>,
     Query(page): Query<PageQuery>,
-) -> Result<axum::Json<Listed<Job>>> {
-    let (Jobs { scope, job_type, from, to }, (after, limit)) = (jobs.read(&caller)?, page.read()?);
+) -> Result<axum::Json<CamelPage<Job>>> {
+    let (JobsFilter { scope, job_type, from, to }, (after, limit)) =
+        (jobs.read(&caller)?, page.read()?);
     let has_cursor = after.is_some();
     let states = params::job_states(query.statuses.as_deref())?;
     let query =
         BatchesQuery { states, job_type, from, to, after, limit, ..BatchesQuery::default() };
-    let page = pages::page(app.store.batches(&scope, query).await, has_cursor)?;
-    Ok(axum::Json(Listed::of(page)))
+    let page = pages::page(app.store.batches(&scope, query).await, has_cursor, Error::from)?;
+    Ok(axum::Json(page.into()))
 }
 
 /// Retrieves a job

@@ -13,8 +13,7 @@ use windrow_domain::{KeyId, Owner, Role};
 use windrow_store::key::{Key, KeysQuery};
 use windrow_store::{Kind, Scope};
 
-use super::pages::{self, Listed, PageQuery};
-use super::params;
+use super::queries::PageQuery;
 use crate::api_key::{ApiKey, KeySpec};
 use crate::app::App;
 use crate::auth::Caller;
@@ -23,6 +22,8 @@ use crate::extract::{Json, Path, Query};
 use crate::openapi::error_responses::{
     NotFound, PayloadTooLarge, RequestTimeout, UnsupportedMediaType,
 };
+use crate::pages::{self, CamelPage};
+use crate::params::{none_if_empty, owner, time};
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
@@ -100,22 +101,26 @@ pub(crate) struct CreatedKey {
 #[utoipa::path(
     get, path = "/keys", operation_id = "listKeys", tag = "Keys", security(("key" = [])),
     params(ListQuery, PageQuery),
-    responses((status = 200, description = "A page.", body = Listed<KeyObject>)))]
+    responses((status = 200, description = "A page.", body = CamelPage<KeyObject>)))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
     Query(query): Query<ListQuery>,
     Query(page): Query<PageQuery>,
-) -> Result<axum::Json<Listed<KeyObject>>> {
+) -> Result<axum::Json<CamelPage<KeyObject>>> {
     caller.check_admin()?;
-    let scope = match params::none_if_empty(query.owner) {
-        Some(name) => Scope::Owner(owner(&name)?),
+    let scope = match none_if_empty(query.owner) {
+        Some(name) => Scope::Owner(owner("owner", &name)?),
         None => Scope::All,
     };
     let (after, limit) = page.read()?;
     let has_cursor = after.is_some();
-    let page = pages::page(app.store.keys(&scope, KeysQuery { after, limit }).await, has_cursor)?;
-    Ok(axum::Json(Listed::of(page)))
+    let page = pages::page(
+        app.store.keys(&scope, KeysQuery { after, limit }).await,
+        has_cursor,
+        Error::from,
+    )?;
+    Ok(axum::Json(page.into()))
 }
 
 /// Makes a key
@@ -140,11 +145,12 @@ pub(crate) async fn create(
     if create.expires_at.as_deref() == Some("") {
         return Err(Error::invalid("expiresAt", "`expiresAt` is empty; leave it out for no end."));
     }
-    let expires_at = params::time("expiresAt", create.expires_at.as_deref())?;
+    let expires_at = time("expiresAt", create.expires_at.as_deref())?;
     if expires_at.is_some_and(|end| end <= app.clock.now()) {
         return Err(Error::invalid("expiresAt", "`expiresAt` has passed already."));
     }
-    let spec = KeySpec { owner: owner(&create.owner)?, role, name: create.name, expires_at };
+    let spec =
+        KeySpec { owner: owner("owner", &create.owner)?, role, name: create.name, expires_at };
     let (id, secret) = ApiKey::generate().map_err(Error::internal)?;
     let key = app.store.add_key(secret.to_new_key(id, spec)).await?;
     tracing::info!(key.id = %key.id, owner = %key.owner, by = %caller.key, "key made");
@@ -174,10 +180,6 @@ pub(crate) async fn revoke(
     app.guard.clear_cache();
     tracing::info!(key.id = %key.id, owner = %key.owner, by = %caller.key, "key revoked");
     Ok(axum::Json(key.into()))
-}
-
-fn owner(name: &str) -> Result<Owner> {
-    Owner::new(name).map_err(|bad| Error::invalid("owner", bad.to_string()))
 }
 
 impl From<Key> for KeyObject {

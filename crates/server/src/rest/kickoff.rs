@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use windrow_domain::{BatchId, State as BatchState};
@@ -20,7 +19,7 @@ use super::params::{job_id, or_job_not_found};
 use crate::app::App;
 use crate::audit_log::{Action, note};
 use crate::auth::Caller;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::extract::{Path, Query};
 use crate::openapi::error_responses::NotFound;
 
@@ -76,7 +75,7 @@ pub(crate) async fn kickoff(
     let batch = or_job_not_found(app.store.batch(&caller.scope(), id).await, id)?;
     let Some(executor) = app.executor.clone() else {
         let message = "This server has no worker; the job is driven by workers elsewhere.";
-        return Err(Error::new(StatusCode::BAD_REQUEST, "no_worker", message));
+        return Err(Error::new(Code::NoWorker, message));
     };
     if batch.state.is_closed() || batch.state == BatchState::Paused {
         let (closed, remaining) = (batch.state.is_closed(), batch.counts.unfinished());
@@ -102,7 +101,7 @@ async fn drive(
     let engine = Engine::builder(app.store.clone())
         .executor(executor)
         .storage(app.storage.clone())
-        .options(app.work.clone())
+        .options((*app.work).clone())
         .clock(app.clock.clone())
         .stop(stop.clone())
         .service("windrow kickoff")

@@ -12,9 +12,9 @@ pub(crate) mod job;
 mod jobs;
 mod keys;
 mod kickoff;
-mod pages;
 mod params;
 mod pending;
+mod queries;
 mod reprocess;
 
 use axum::extract::DefaultBodyLimit;

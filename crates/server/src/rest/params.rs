@@ -1,19 +1,16 @@
-//! The words of this API, read defensively: statuses, times, owners, ids.
+//! What the jobs API reads from requests in its own way: statuses, job types and ids.
 
-use axum::http::StatusCode;
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa::openapi::schema::AnyOfBuilder;
 use utoipa::openapi::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
 use windrow_domain::attempt::Status;
-use windrow_domain::{BatchId, Ending, Owner, Role, State};
-use windrow_store::Scope;
+use windrow_domain::{BatchId, Ending, State};
 use windrow_store::inspect::Place;
 
-use crate::auth::Caller;
 use crate::error::{Error, Result};
 use crate::openai::ids;
+use crate::params::{none_if_empty, words};
 
 const JOB_TYPE_CHARS_MAX: usize = 64;
 
@@ -82,14 +79,12 @@ impl From<Place> for ItemStatus {
 
 /// Statuses of items, separated by commas; empty for all.
 pub(super) fn item_statuses(text: Option<&str>) -> Result<Vec<ItemStatus>> {
-    let params = text.unwrap_or_default().split(',').map(str::trim).filter(|word| !word.is_empty());
-    params.map(item_status).collect()
+    words(text).map(item_status).collect()
 }
 
 pub(super) fn item_status(word: &str) -> Result<ItemStatus> {
-    let or_job_not_found =
-        ItemStatus::ALL.into_iter().find(|(_, known)| known.eq_ignore_ascii_case(word));
-    or_job_not_found.map(|(status, _)| status).ok_or_else(|| {
+    let found = ItemStatus::ALL.into_iter().find(|(_, known)| known.eq_ignore_ascii_case(word));
+    found.map(|(status, _)| status).ok_or_else(|| {
         let known = ItemStatus::ALL.map(|(_, word)| word).join(", ");
         Error::invalid("statuses", format!("The statuses of items are {known}."))
     })
@@ -158,8 +153,7 @@ pub(super) fn job_status(state: State) -> &'static str {
 /// States of jobs, separated by commas; empty for all.
 pub(super) fn job_states(text: Option<&str>) -> Result<Vec<State>> {
     let mut states = Vec::new();
-    let params = text.unwrap_or_default().split(',').map(str::trim).filter(|word| !word.is_empty());
-    for word in params {
+    for word in words(text) {
         let before = states.len();
         states.extend(
             State::ALL.into_iter().filter(|state| job_status(*state).eq_ignore_ascii_case(word)),
@@ -173,34 +167,7 @@ pub(super) fn job_states(text: Option<&str>) -> Result<Vec<State>> {
     Ok(states)
 }
 
-/// Whose a list is: one's own, or whose an admin names.
-pub(super) fn scope(caller: &Caller, user_id: Option<&str>) -> Result<Scope> {
-    let named = match user_id.map(str::trim).filter(|name| !name.is_empty()) {
-        None | Some("me") => return Ok(caller.own()),
-        Some(name) if name == caller.owner.as_str() => return Ok(caller.own()),
-        Some(name) => name,
-    };
-    if caller.role != Role::Admin {
-        let message = "Only an admin may list what belongs to others.";
-        return Err(Error::new(StatusCode::FORBIDDEN, "admin_only", message).at("userId"));
-    }
-    if named == "all" {
-        return Ok(Scope::All);
-    }
-    let owner = Owner::new(named).map_err(|bad| Error::invalid("userId", bad.to_string()))?;
-    Ok(Scope::Owner(owner))
-}
-
-/// A time as RFC 3339 has it.
-pub(super) fn time(param: &str, text: Option<&str>) -> Result<Option<Timestamp>> {
-    let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
-    text.parse().map(Some).map_err(|_| {
-        let message = format!("`{param}` must be a time with its zone, as 2026-01-31T12:00:00Z.");
-        Error::invalid(param, message)
-    })
-}
-
-/// The same, for the description: empty is as good as left out.
+/// A time, for the description of a filter: empty is as good as left out.
 pub(super) fn time_schema() -> Schema {
     or_empty(SchemaFormat::KnownFormat(KnownFormat::DateTime))
 }
@@ -214,11 +181,6 @@ fn or_empty(format: SchemaFormat) -> Schema {
     let none_if_empty = ObjectBuilder::new().schema_type(Type::String).format(Some(format));
     let empty = ObjectBuilder::new().schema_type(Type::String).max_length(Some(0));
     Schema::from(AnyOfBuilder::new().item(none_if_empty).item(empty).build())
-}
-
-/// A text; an empty one is none.
-pub(super) fn none_if_empty(text: Option<String>) -> Option<String> {
-    text.filter(|text| !text.is_empty())
 }
 
 /// A word of the caller's own for jobs; an empty text is none.

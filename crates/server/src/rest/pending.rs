@@ -1,20 +1,21 @@
 //! `GET /api/pending`: what waits or runs, over all jobs; only where it is switched on.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use windrow_domain::{Owner, Target};
 use windrow_store::inspect::{PendingLine, PendingQuery};
 
 use super::items::{InputSummary, ItemState};
-use super::pages::{self, Jobs, JobsQuery, Listed, PageQuery};
 use super::params::{self, ItemPlace, job_id};
+use super::queries::{JobsFilter, JobsQuery, PageQuery};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::extract::Query;
 use crate::openapi::error_responses::NotFound;
+use crate::pages::{self, CamelPage};
+use crate::params::none_if_empty;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
@@ -50,30 +51,31 @@ pub(crate) struct PendingItem {
 #[utoipa::path(
     get, path = "/pending", operation_id = "listPending", tag = "Items", security(("key" = [])),
     params(ListQuery, JobsQuery, PageQuery),
-    responses((status = 200, description = "A page.", body = Listed<PendingItem>), NotFound))]
+    responses((status = 200, description = "A page.", body = CamelPage<PendingItem>), NotFound))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
     Query(query): Query<ListQuery>,
     Query(jobs): Query<JobsQuery>,
     Query(page): Query<PageQuery>,
-) -> Result<axum::Json<Listed<PendingItem>>> {
+) -> Result<axum::Json<CamelPage<PendingItem>>> {
     if !app.options.pending_dashboard {
         let message = "The list of what is pending over all jobs is switched off on this server.";
-        return Err(Error::new(StatusCode::NOT_FOUND, "feature_off", message));
+        return Err(Error::new(Code::FeatureOff, message));
     }
-    let (Jobs { scope, job_type, from, to }, (after, limit)) = (jobs.read(&caller)?, page.read()?);
+    let (JobsFilter { scope, job_type, from, to }, (after, limit)) =
+        (jobs.read(&caller)?, page.read()?);
     let statuses = params::item_statuses(query.statuses.as_deref())?;
     if statuses.iter().any(|status| status.outcome().is_some()) {
         let message = "Only PENDING and PROCESSING can be asked for here.";
         return Err(Error::invalid("statuses", message));
     }
     let has_cursor = after.is_some();
-    let batch = params::none_if_empty(query.job_id).as_deref().map(job_id).transpose()?;
+    let batch = none_if_empty(query.job_id).as_deref().map(job_id).transpose()?;
     let places = statuses.iter().flat_map(|status| status.places()).copied().collect();
     let query = PendingQuery { batch, places, job_type, from, to, after, limit };
-    let page = pages::page(app.store.pending(&scope, query).await, has_cursor)?;
-    Ok(axum::Json(Listed::of(page)))
+    let page = pages::page(app.store.pending(&scope, query).await, has_cursor, Error::from)?;
+    Ok(axum::Json(page.into()))
 }
 
 impl From<PendingLine> for PendingItem {

@@ -162,15 +162,15 @@ impl ReprocessRequest {
 }
 
 /// What failed, unless somebody says otherwise.
-fn statuses_of(params: Option<Vec<String>>) -> Result<Vec<Status>> {
-    let Some(params) = params else { return Ok(vec![Status::Failed, Status::NotFound]) };
-    if params.is_empty() {
+fn statuses_of(words: Option<Vec<String>>) -> Result<Vec<Status>> {
+    let Some(words) = words else { return Ok(vec![Status::Failed, Status::NotFound]) };
+    if words.is_empty() {
         return Err(Error::invalid(
             "statuses",
             "`statuses` is empty; leave it out for all failed.",
         ));
     }
-    params.iter().map(|word| params::item_status(word).and_then(params::outcome)).collect()
+    words.iter().map(|word| params::item_status(word).and_then(params::outcome)).collect()
 }
 
 fn lines(items: &[String]) -> Result<LineSet> {

@@ -9,7 +9,6 @@ mod multipart;
 
 use std::io;
 
-use axum::http::StatusCode;
 use bytes::Bytes;
 use futures_util::stream::{self, Stream, StreamExt as _};
 use jiff::{SignedDuration, Timestamp};
@@ -23,7 +22,7 @@ use windrow_store::{Ingest, Scope};
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 
 use crate::body_timeout::BodyTimeout;
 pub(crate) use expiry::{Anchor, ExpiresAfter};
@@ -145,7 +144,7 @@ pub(crate) async fn store_stream(
         file_bytes_max: app.options.upload_bytes_max,
         // The contract of those who say it knows no other method.
         only_post: purpose == Purpose::FormField,
-        ..app.ingest.clone()
+        ..(*app.ingest).clone()
     };
     let body_timeout = BodyTimeout::new(app.clock.clone(), &app.options);
     let reader = StreamReader::new(body_timeout.watch(bytes));
@@ -167,8 +166,7 @@ pub(crate) async fn store_stream(
 fn refused(error: ingest::Error) -> Error {
     match error {
         ingest::Error::TooLarge { bytes_max, .. } => Error::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "file_too_large",
+            Code::FileTooLarge,
             format!("A file has at most {bytes_max} bytes; split it into several."),
         ),
         ingest::Error::Read { source, .. } if source.kind() == io::ErrorKind::TimedOut => {
@@ -177,8 +175,7 @@ fn refused(error: ingest::Error) -> Error {
         ingest::Error::Read { after_line, source } => match source.downcast() {
             Ok(store_error) => windrow_store::Error::into(store_error),
             Err(_) => Error::new(
-                StatusCode::BAD_REQUEST,
-                "upload_broken",
+                Code::UploadBroken,
                 format!("The upload broke off after line {after_line}; nothing of it is kept."),
             ),
         },

@@ -18,7 +18,7 @@ use futures_util::stream::{self, Stream, StreamExt as _, TryStreamExt as _};
 
 use crate::app::App;
 use crate::body_timeout::BodyTimeout;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 
 /// Most bytes that the parser is given without a part, or a piece of one, coming out of it.
 const UNREAD_BYTES_MAX: usize = 1 << 20;
@@ -111,7 +111,7 @@ fn broken(error: &MultipartError) -> Error {
         Some(io::ErrorKind::TimedOut) => return Error::upload_too_slow(),
         Some(io::ErrorKind::FileTooLarge) => {
             let message = "What the form has before a part, or in the head of one, is too long.";
-            return Error::new(StatusCode::BAD_REQUEST, "invalid_form", message);
+            return Error::new(Code::InvalidForm, message);
         }
         _ => {}
     }
@@ -119,7 +119,7 @@ fn broken(error: &MultipartError) -> Error {
         StatusCode::PAYLOAD_TOO_LARGE => "The form is larger than it may be.",
         _ => "The form is broken, or was cut off; nothing of it is kept.",
     };
-    Error::new(StatusCode::BAD_REQUEST, "invalid_form", message)
+    Error::new(Code::InvalidForm, message)
 }
 
 /// What the body itself said, below what the parser says.
@@ -160,7 +160,7 @@ mod tests {
         for begin in ["", "--B\r\nX: ", "--B\r\nContent-Disposition: form-data; name=\""] {
             let mut form = endless(begin).await;
             let error = form.next().await.err().unwrap();
-            assert_eq!((error.status.as_u16(), error.code), (400, "invalid_form"), "{begin}");
+            assert_eq!(error.code, Code::InvalidForm, "{begin}");
         }
     }
 

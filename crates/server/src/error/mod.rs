@@ -5,6 +5,8 @@
 //! logged with its causes, and told without them. A permanent conflict is a 400, never a 409: official
 //! clients repeat a 409.
 
+mod codes;
+
 use axum::Json;
 use axum::extract::rejection::{BytesRejection, JsonRejection, PathRejection, QueryRejection};
 use axum::http::{HeaderValue, StatusCode, header};
@@ -13,16 +15,16 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use windrow_store::Kind;
 
+pub use codes::Code;
+
 /// What a handler gives.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A request that was not fulfilled.
 #[derive(Debug)]
 pub struct Error {
-    /// The HTTP status.
-    pub status: StatusCode,
-    /// The stable word that programs match on.
-    pub code: &'static str,
+    /// The stable word that programs match on; it decides the HTTP status.
+    pub code: Code,
     /// A sentence for people.
     pub message: String,
     /// The field or parameter that is wrong.
@@ -50,8 +52,8 @@ struct ErrorBody<'a> {
     #[schema(required)]
     param: Option<&'a str>,
     /// The stable word that programs match on.
-    #[schema(example = "invalid_value")]
-    code: &'static str,
+    #[schema(value_type = String, example = "invalid_value")]
+    code: Code,
 }
 
 /// The words of OpenAI's API for kinds of errors.
@@ -67,41 +69,41 @@ enum ErrorType {
 }
 
 impl Error {
-    /// An error with this status and code.
-    pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+    /// An error with this code.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self { status, code, message, param: None, retry_after_secs: None, cause: None }
+        Self { code, message, param: None, retry_after_secs: None, cause: None }
     }
 
     /// A parameter that is wrong.
     pub fn invalid(param: impl Into<String>, message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "invalid_value", message).at(param)
+        Self::new(Code::InvalidValue, message).at(param)
     }
 
     /// There is no such thing, or it is somebody else's.
     pub fn missing(what: &str, id: &str) -> Self {
         // What was asked for may be anything; it is shown as far as an id is long.
         let id: String = id.chars().take(80).collect();
-        Self::new(StatusCode::NOT_FOUND, "not_found", format!("There is no {what} {id:?}."))
+        Self::new(Code::NotFound, format!("There is no {what} {id:?}."))
     }
 
     /// Something here went wrong.
     pub fn internal(cause: impl std::fmt::Display) -> Self {
         let message = "Something went wrong here; the log has it under this request's id.";
-        let error = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", message);
+        let error = Self::new(Code::InternalError, message);
         Self { cause: Some(cause.to_string()), ..error }
     }
 
     /// A body that did not come in time.
     pub fn too_slow() -> Self {
         let message = "The body did not come in time.";
-        Self::new(StatusCode::REQUEST_TIMEOUT, "body_too_slow", message)
+        Self::new(Code::BodyTooSlow, message)
     }
 
     /// An upload that fell silent, or came in too slowly on average.
     pub(crate) fn upload_too_slow() -> Self {
         let message = "The upload fell silent or was too slow; nothing of it is kept.";
-        Self::new(StatusCode::REQUEST_TIMEOUT, "upload_too_slow", message)
+        Self::new(Code::UploadTooSlow, message)
     }
 
     /// Which field or parameter it is about.
@@ -118,9 +120,14 @@ impl Error {
         self
     }
 
+    /// The HTTP status.
+    pub fn status(&self) -> StatusCode {
+        self.code.status()
+    }
+
     /// The word of OpenAI's API for this kind of error.
     fn kind(&self) -> ErrorType {
-        match self.status {
+        match self.status() {
             StatusCode::UNAUTHORIZED => ErrorType::AuthenticationError,
             StatusCode::FORBIDDEN => ErrorType::PermissionError,
             StatusCode::TOO_MANY_REQUESTS => ErrorType::RateLimitError,
@@ -136,19 +143,19 @@ impl From<windrow_store::Error> for Error {
         match error.kind {
             Kind::Missing => {
                 let what = format!("There is no such thing: {}.", error.subject);
-                Self::new(StatusCode::NOT_FOUND, "not_found", what)
+                Self::new(Code::NotFound, what)
             }
-            Kind::Conflict => Self::new(StatusCode::BAD_REQUEST, "conflict", sentence(&causes)),
-            Kind::Refused => Self::new(StatusCode::BAD_REQUEST, "refused", sentence(&causes)),
-            Kind::Invalid => Self::new(StatusCode::BAD_REQUEST, "invalid_value", sentence(&causes)),
+            Kind::Conflict => Self::new(Code::Conflict, sentence(&causes)),
+            Kind::Refused => Self::new(Code::Refused, sentence(&causes)),
+            Kind::Invalid => Self::new(Code::InvalidValue, sentence(&causes)),
             Kind::Limited => {
                 let what = "This owner has as many open batches as it may have; wait for one to end, \
                             or cancel one.";
-                Self::new(StatusCode::TOO_MANY_REQUESTS, "open_batches_exceeded", what)
+                Self::new(Code::OpenBatchesExceeded, what)
             }
             Kind::Busy | Kind::Contended | Kind::Unavailable => {
                 let what = "The database cannot be reached right now; try again in a moment.";
-                let busy = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", what);
+                let busy = Self::new(Code::Unavailable, what);
                 Self { cause: Some(causes), ..busy.retry_after(1) }
             }
             Kind::LeaseLost | Kind::Corrupt => Self::internal(causes),
@@ -166,7 +173,7 @@ fn sentence(causes: &str) -> String {
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
         if let Some(cause) = &self.cause {
-            tracing::error!(error = %cause, status = self.status.as_u16(), "request failed");
+            tracing::error!(error = %cause, status = self.status().as_u16(), "request failed");
         }
         let body = ErrorBody {
             message: &self.message,
@@ -174,11 +181,11 @@ impl IntoResponse for Error {
             param: self.param.as_deref(),
             code: self.code,
         };
-        let mut response = (self.status, Json(ErrorResponse { error: body })).into_response();
+        let mut response = (self.status(), Json(ErrorResponse { error: body })).into_response();
         if let Some(secs) = self.retry_after_secs {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(secs));
         }
-        if self.status == StatusCode::UNAUTHORIZED {
+        if self.status() == StatusCode::UNAUTHORIZED {
             let scheme = HeaderValue::from_static("Bearer");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
         }
@@ -190,19 +197,14 @@ impl From<JsonRejection> for Error {
     fn from(rejection: JsonRejection) -> Self {
         match rejection {
             JsonRejection::MissingJsonContentType(_) => Self::new(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "unsupported_media_type",
+                Code::UnsupportedMediaType,
                 "The body must be JSON, with `Content-Type: application/json`.",
             ),
             JsonRejection::BytesRejection(rejection) => rejection.into(),
             other => {
                 let text = other.body_text();
                 let what = text.rsplit_once(": ").map_or(text.as_str(), |(_, what)| what);
-                Self::new(
-                    StatusCode::BAD_REQUEST,
-                    "invalid_json",
-                    format!("The body is not right: {what}."),
-                )
+                Self::new(Code::InvalidJson, format!("The body is not right: {what}."))
             }
         }
     }
@@ -211,12 +213,10 @@ impl From<JsonRejection> for Error {
 impl From<BytesRejection> for Error {
     fn from(rejection: BytesRejection) -> Self {
         match rejection.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => Self::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "body_too_large",
-                "The body is larger than this call takes.",
-            ),
-            _ => Self::new(StatusCode::BAD_REQUEST, "body_broken", "The body broke off."),
+            StatusCode::PAYLOAD_TOO_LARGE => {
+                Self::new(Code::BodyTooLarge, "The body is larger than this call takes.")
+            }
+            _ => Self::new(Code::BodyBroken, "The body broke off."),
         }
     }
 }
@@ -225,16 +225,12 @@ impl From<QueryRejection> for Error {
     fn from(rejection: QueryRejection) -> Self {
         let text = rejection.body_text();
         let what = text.split_once(": ").map_or(text.as_str(), |(_, what)| what);
-        Self::new(
-            StatusCode::BAD_REQUEST,
-            "invalid_query",
-            format!("The query is not right: {what}."),
-        )
+        Self::new(Code::InvalidQuery, format!("The query is not right: {what}."))
     }
 }
 
 impl From<PathRejection> for Error {
     fn from(_: PathRejection) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "not_found", "There is nothing at this path.")
+        Self::new(Code::NotFound, "There is nothing at this path.")
     }
 }
