@@ -1,15 +1,13 @@
 //! A server over a database whose answers can be kept back, with a clock and bounds of the test's own.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
-use windrow_domain::{KeyId, Role};
 use windrow_engine::clock::Clock;
 use windrow_engine::execute::{Attempt, Executor, Outcome};
 use windrow_engine::signal::Stop;
@@ -17,7 +15,7 @@ use windrow_server::{App, Metrics, Options, Parts};
 use windrow_store::layer::{LayeredStore, StoreLayer};
 use windrow_store::{Kind, Store};
 
-use crate::support::{self, AnyModel};
+use crate::support::{self, AnyModel, TestServer};
 
 /// Longest wait for anything, of the machine's time.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
@@ -64,19 +62,21 @@ impl StoreLayer for StoreGates {
 }
 
 pub(crate) struct Harness {
-    pub(crate) ann: String,
-    pub(crate) bob: String,
-    pub(crate) bob_id: KeyId,
-    /// The store itself, with nothing around it.
+    pub(crate) server: TestServer,
+    /// The store itself, without a layer.
     pub(crate) store: Arc<dyn Store>,
     pub(crate) gates: StoreGates,
     /// How many lines may still be answered.
     pub(crate) answers: Arc<Semaphore>,
-    pub(crate) url: String,
-    pub(crate) http: reqwest::Client,
-    pub(crate) stop: Stop,
-    pub(crate) tasks: JoinSet<()>,
-    _folder: TempDir,
+    http: reqwest::Client,
+}
+
+impl Deref for Harness {
+    type Target = TestServer;
+
+    fn deref(&self) -> &TestServer {
+        &self.server
+    }
 }
 
 impl Harness {
@@ -104,21 +104,14 @@ impl Harness {
             metrics: Metrics::new(clock),
             ..support::parts(surrounded, folder.path(), AnyModel)
         });
-        let (stop, mut tasks) = (Stop::new(), JoinSet::new());
-        let url = support::serve(app, &stop, &mut tasks).await;
-        let (_, ann) = support::key(&*store, "ann", Role::Member).await;
-        let (bob_id, bob) = support::key(&*store, "bob", Role::Member).await;
+        let server = TestServer::start(app, &*store, folder, Stop::new()).await;
         let http = reqwest::Client::builder().timeout(LONG).build().unwrap();
-        Self { ann, bob, bob_id, store, gates, answers, url, http, stop, tasks, _folder: folder }
+        Self { server, store, gates, answers, http }
     }
 
     /// One that runs by the machine's clock.
     pub(crate) async fn usual() -> Self {
         Self::new(Clock::machine(), Options::default()).await
-    }
-
-    pub(crate) fn address(&self) -> &str {
-        self.url.trim_start_matches("http://")
     }
 
     pub(crate) async fn get(&self, key: &str, path: &str) -> reqwest::Response {
@@ -164,11 +157,8 @@ impl Harness {
         self.post(key, "/v1/batches", asked.to_string())
     }
 
-    pub(crate) async fn stop(mut self) {
-        self.stop.give();
-        while let Some(ended) = self.tasks.join_next().await {
-            ended.unwrap();
-        }
+    pub(crate) async fn stop(self) {
+        self.server.stop().await;
     }
 }
 

@@ -43,7 +43,7 @@ async fn who_dies_before_the_job_is_made_leaves_nothing_that_is_seen() {
     );
     assert_eq!(count(harness.get_json(&harness.ann, "/api/jobs").await), 0);
     // The process is gone.
-    harness.tasks.shutdown().await;
+    harness.server.tasks.shutdown().await;
     let none = Retention { closed_batch_secs: None, open_file_secs: 0, member_secs: 3600 };
     let pruned = harness.store.prune(none, 10).await.unwrap();
     assert_eq!(pruned.files, 1, "what is left is swept");

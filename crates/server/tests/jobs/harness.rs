@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 use windrow_domain::attempt::{Class, Failure};
 use windrow_engine::execute::{Attempt, Executor, Outcome};
 use windrow_engine::signal::Stop;
@@ -15,23 +13,20 @@ use windrow_engine::{Engine, Handle};
 use windrow_server::{App, Options, Parts};
 use windrow_store::Store;
 
-use crate::support::{self, AnyModel, Callers};
+use crate::support::{self, AnyModel, TestServer};
 
 pub(crate) struct Harness {
-    callers: Callers,
+    server: TestServer,
     /// How many lines may still be answered.
     pub(crate) gate: Arc<Semaphore>,
-    stop: Stop,
     engine: Option<Handle>,
-    tasks: JoinSet<()>,
-    _folder: TempDir,
 }
 
 impl Deref for Harness {
-    type Target = Callers;
+    type Target = TestServer;
 
-    fn deref(&self) -> &Callers {
-        &self.callers
+    fn deref(&self) -> &TestServer {
+        &self.server
     }
 }
 
@@ -83,15 +78,12 @@ impl Harness {
         let gate = Arc::new(Semaphore::new(setup.answers));
         let gated = gate.clone();
         let executor: Arc<dyn Executor> = Arc::new(move |attempt| execute(gated.clone(), attempt));
-        let (stop, mut tasks) = (Stop::new(), JoinSet::new());
+        let stop = Stop::new();
         let engine = setup.works.then(|| {
             let builder = Engine::builder(store.clone()).executor(executor.clone());
             builder.storage(parts.storage.clone()).options(work()).stop(stop.clone()).build()
         });
         let handle = engine.as_ref().map(Engine::handle);
-        if let Some(engine) = engine {
-            tasks.spawn(async move { engine.run().await.map(drop).unwrap() });
-        }
         let app = App::new(Parts {
             engine: handle.clone(),
             executor: setup.has_executor.then_some(executor),
@@ -99,9 +91,11 @@ impl Harness {
             options: Options { pending_dashboard: setup.pending_dashboard, ..Options::default() },
             ..parts
         });
-        let url = support::serve(app, &stop, &mut tasks).await;
-        let callers = Callers::new(&*store, url).await;
-        Self { callers, gate, stop, engine: handle, tasks, _folder: folder }
+        let mut server = TestServer::start(app, &*store, folder, stop).await;
+        if let Some(engine) = engine {
+            server.tasks.spawn(async move { engine.run().await.map(drop).unwrap() });
+        }
+        Self { server, gate, engine: handle }
     }
 
     /// Makes a job of these lines.
@@ -149,13 +143,10 @@ impl Harness {
         panic!("the list does not end");
     }
 
-    /// Stops everything and waits for it.
-    pub(crate) async fn stop(mut self) {
-        self.stop.give();
+    /// Stops the server and its worker, and waits for both.
+    pub(crate) async fn stop(self) {
         self.engine.iter().for_each(Handle::stop);
-        while let Some(ended) = self.tasks.join_next().await {
-            ended.unwrap();
-        }
+        self.server.stop().await;
     }
 }
 

@@ -8,9 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use reqwest::Method;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 use windrow_engine::clock::Clock;
 use windrow_engine::deliver::Patterns;
 use windrow_engine::messages::{
@@ -20,7 +18,7 @@ use windrow_engine::signal::Stop;
 use windrow_server::{App, Messages, Options, Parts};
 use windrow_store::{MessageStore, Store};
 
-use crate::support::{self, ApiResponse, Callers, NoModels};
+use crate::support::{self, ApiResponse, NoModels, TestServer};
 
 /// What handlers share with the test.
 #[derive(Default)]
@@ -103,23 +101,20 @@ pub(crate) enum RunnerMode {
 }
 
 pub(crate) struct Harness {
-    callers: Callers,
+    server: TestServer,
     /// How many slow calls may end.
     pub(crate) gate: Arc<Semaphore>,
     pub(crate) handlers: Arc<HandlerState>,
     /// The store behind the server.
     pub(crate) message_store: Arc<dyn MessageStore>,
-    stop: Stop,
     runner: Option<Runner>,
-    tasks: JoinSet<()>,
-    _folder: TempDir,
 }
 
 impl Deref for Harness {
-    type Target = Callers;
+    type Target = TestServer;
 
-    fn deref(&self) -> &Callers {
-        &self.callers
+    fn deref(&self) -> &TestServer {
+        &self.server
     }
 }
 
@@ -149,10 +144,8 @@ impl Harness {
             RunnerMode::Here | RunnerMode::Never => App::with_messages(parts, messages),
             RunnerMode::Off => App::new(parts),
         };
-        let (stop, mut tasks) = (Stop::new(), JoinSet::new());
-        let url = support::serve(app, &stop, &mut tasks).await;
-        let callers = Callers::new(&*store, url).await;
-        Self { callers, gate, handlers, message_store, stop, runner, tasks, _folder: folder }
+        let server = TestServer::start(app, &*store, folder, Stop::new()).await;
+        Self { server, gate, handlers, message_store, runner }
     }
 
     /// Asks an object of ann's, under this name.
@@ -180,13 +173,10 @@ impl Harness {
         panic!("{path} does not come to be as it should");
     }
 
-    /// Stops everything and waits for it.
-    pub(crate) async fn stop(mut self) {
-        self.stop.give();
-        while let Some(ended) = self.tasks.join_next().await {
-            ended.unwrap();
-        }
-        if let Some(runner) = self.runner.take() {
+    /// Stops the server and then the runner, and waits for both.
+    pub(crate) async fn stop(self) {
+        self.server.stop().await;
+        if let Some(runner) = self.runner {
             runner.stop().await;
         }
     }

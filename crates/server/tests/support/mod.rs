@@ -1,8 +1,9 @@
-//! What the tests of the API share: a database of their own, a server on a free port over it, keys, and
-//! whoever calls.
+//! What the tests of the API share: a database of their own, a server on a free port over it, keys, and a
+//! client.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -48,7 +49,7 @@ pub(crate) async fn database() -> (TempDir, Arc<SqliteStore>) {
     (folder, Arc::new(SqliteStore::open(options).await.unwrap()))
 }
 
-/// A server over it with the usual bounds, where nobody works.
+/// The parts of a server over it with default limits and without a worker.
 pub(crate) fn parts(store: Arc<dyn Store>, folder: &Path, routes: impl Routes + 'static) -> Parts {
     Parts {
         store,
@@ -64,7 +65,7 @@ pub(crate) fn parts(store: Arc<dyn Store>, folder: &Path, routes: impl Routes + 
     }
 }
 
-/// Serves until it is stopped; gives where.
+/// Serves until it is stopped; gives its URL.
 pub(crate) async fn serve(app: App, stop: &Stop, tasks: &mut JoinSet<()>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -73,7 +74,7 @@ pub(crate) async fn serve(app: App, stop: &Stop, tasks: &mut JoinSet<()>) -> Str
     url
 }
 
-/// A new key.
+/// Creates a key.
 pub(crate) async fn key(store: &dyn Store, owner: &str, role: Role) -> (KeyId, String) {
     let (id, api_key) = ApiKey::generate().unwrap();
     let (owner, name) = (Owner::new(owner).unwrap(), "test".to_owned());
@@ -82,10 +83,45 @@ pub(crate) async fn key(store: &dyn Store, owner: &str, role: Role) -> (KeyId, S
     (id, api_key.reveal().to_owned())
 }
 
-/// Three people at a server, and what they ask.
+/// A server on a free port, its database, and its callers.
+pub(crate) struct TestServer {
+    callers: Callers,
+    pub(crate) stop: Stop,
+    pub(crate) tasks: JoinSet<()>,
+    _folder: TempDir,
+}
+
+impl Deref for TestServer {
+    type Target = Callers;
+
+    fn deref(&self) -> &Callers {
+        &self.callers
+    }
+}
+
+impl TestServer {
+    /// Serves the application over a database in this folder, with keys for its callers.
+    pub(crate) async fn start(app: App, store: &dyn Store, folder: TempDir, stop: Stop) -> Self {
+        let mut tasks = JoinSet::new();
+        let url = serve(app, &stop, &mut tasks).await;
+        let callers = Callers::new(store, url).await;
+        Self { callers, stop, tasks, _folder: folder }
+    }
+
+    /// Stops the server, and waits for every task.
+    pub(crate) async fn stop(mut self) {
+        self.stop.give();
+        while let Some(ended) = self.tasks.join_next().await {
+            ended.unwrap();
+        }
+    }
+}
+
+/// Two members and an admin, with their keys, and a client to send their requests.
 pub(crate) struct Callers {
     pub(crate) ann: String,
     pub(crate) bob: String,
+    pub(crate) bob_id: KeyId,
     pub(crate) admin: String,
     pub(crate) url: String,
     http: reqwest::Client,
@@ -93,16 +129,18 @@ pub(crate) struct Callers {
 
 impl Callers {
     pub(crate) async fn new(store: &dyn Store, url: String) -> Self {
+        let (bob_id, bob) = key(store, "bob", Role::Member).await;
         Self {
             ann: key(store, "ann", Role::Member).await.1,
-            bob: key(store, "bob", Role::Member).await.1,
+            bob,
+            bob_id,
             admin: key(store, "root", Role::Admin).await.1,
             url,
             http: reqwest::Client::new(),
         }
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub(crate) fn address(&self) -> &str {
         self.url.trim_start_matches("http://")
     }
@@ -152,7 +190,7 @@ impl Callers {
     }
 }
 
-/// What was answered.
+/// A response that was read to its end.
 pub(crate) struct ApiResponse {
     pub(crate) status: u16,
     headers: HeaderMap,
@@ -172,14 +210,14 @@ impl ApiResponse {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// The JSON of an answer with this status.
+    /// The JSON of a response with this status.
     #[track_caller]
     pub(crate) fn ok(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text());
         self.json()
     }
 
-    /// Checks the one shape of refusals, and gives the sentence.
+    /// Checks the shape of an error, and gives its message.
     #[track_caller]
     pub(crate) fn refused(&self, status: u16, code: &str) -> String {
         let error = self.ok(status)["error"].clone();
