@@ -6,7 +6,6 @@
 #![warn(missing_docs)]
 
 pub mod bounded_map;
-mod claim;
 pub mod clock;
 mod daemon;
 pub mod deliver;

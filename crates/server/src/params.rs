@@ -6,6 +6,7 @@
 
 use axum::http::HeaderMap;
 use jiff::Timestamp;
+use utoipa::openapi::{ObjectBuilder, Type};
 use windrow_domain::{Owner, Role};
 use windrow_store::Scope;
 
@@ -100,6 +101,17 @@ pub(crate) fn window(param: &str, text: &str) -> Result<u64> {
     let plain = digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.starts_with('0');
     let number: u64 = digits.parse().ok().filter(|_| plain).ok_or_else(wrong)?;
     number.checked_mul(unit).filter(|secs| WINDOW_SECS.contains(secs)).ok_or_else(wrong)
+}
+
+/// What a window looks like, for the API's description: of each unit the numbers within the bounds.
+pub(crate) fn window_schema() -> ObjectBuilder {
+    let days = "([1-9]|[12][0-9]|30)d";
+    let hours = "([1-9][0-9]?|[1-6][0-9]{2}|7[01][0-9]|720)h";
+    let minutes = "([1-9][0-9]{0,3}|[1-3][0-9]{4}|4[0-2][0-9]{3}|43[01][0-9]{2}|43200)m";
+    let seconds = "([6-9][0-9]|[1-9][0-9]{2,5}|1[0-9]{6}|2[0-4][0-9]{5}|25[0-8][0-9]{4}\
+                   |259[01][0-9]{3}|2592000)s";
+    let pattern = format!("^({days}|{hours}|{minutes}|{seconds})$");
+    ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern))
 }
 
 /// The `Idempotency-Key` of a request, if it has one.

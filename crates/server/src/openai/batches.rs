@@ -1,4 +1,4 @@
-//! `/v1/batches`: creates, retrieves, cancels, lists.
+//! `/v1/batches`: creates, retrieves, cancels and lists batches.
 
 use std::collections::BTreeMap;
 
@@ -27,34 +27,31 @@ use crate::extract::{Json, Path, Query};
 use crate::openapi::error_responses::{
     NotFound, PayloadTooLarge, RequestTimeout, UnsupportedMediaType,
 };
-use crate::params::{idempotency_key, limit, window};
+use crate::params::{idempotency_key, limit, window, window_schema};
 use crate::upload::ExpiresAfter;
 
 const LIMIT_MAX: u32 = 100;
 const LIMIT_USUAL: u32 = 20;
-/// Batches of a page that are looked at at the same time.
+/// Batches of a page whose models are read at the same time.
 const LOOKS_MAX: usize = 4;
 /// What OpenAI allows of metadata.
 const METADATA_PAIRS_MAX: usize = 16;
 const METADATA_KEY_CHARS_MAX: usize = 64;
 const METADATA_VALUE_CHARS_MAX: usize = 512;
-/// A text that every store can keep.
+/// A text that every database can store.
 const WITHOUT_NUL: &str = "^[^\\u0000]*$";
 
-/// What to run, and how.
+/// A batch to create.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewBatch)]
 pub(crate) struct Create {
     /// A file that was uploaded for the purpose `batch`.
     input_file_id: String,
-    /// What every line of the file asks for.
+    /// The endpoint that every line of the file requests.
     #[schema(example = "/v1/chat/completions", max_length = 2048, pattern = "^/[!-~]*$")]
     endpoint: String,
     /// How long it may take: minutes, hours or days, from one minute to 30 days.
-    #[schema(
-        example = "24h",
-        pattern = "^(([1-9]|[12][0-9]|30)d|([1-9][0-9]?|[1-6][0-9]{2}|7[01][0-9]|720)h|([1-9][0-9]{0,3}|[1-3][0-9]{4}|4[0-2][0-9]{3}|43[01][0-9]{2}|43200)m|([6-9][0-9]|[1-9][0-9]{2,5}|1[0-9]{6}|2[0-4][0-9]{5}|25[0-8][0-9]{4}|259[01][0-9]{3}|2592000)s)$"
-    )]
+    #[schema(schema_with = completion_window_schema)]
     completion_window: String,
     /// Up to 16 pairs.
     #[schema(schema_with = metadata_schema)]
@@ -65,18 +62,18 @@ pub(crate) struct Create {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
-    /// The last id of the page before.
+    /// The last id of the previous page.
     #[param(pattern = "^batch_[0-9a-f]{32}$")]
     after: Option<String>,
-    /// How many.
+    /// How many batches.
     #[param(minimum = 1, maximum = 100, default = 20)]
     limit: Option<u32>,
 }
 
 /// Creates a batch
 ///
-/// It answers at once, and validates then: a batch over a file with errors becomes `failed`, and
-/// lists them.
+/// The response comes at once, and the batch is validated then: a batch over a file with errors
+/// becomes `failed`, and lists them.
 #[utoipa::path(
     post, path = "/batches", operation_id = "createBatch", tag = "Batches", security(("key" = [])),
     params(("Idempotency-Key" = Option<String>, Header, max_length = 255,
@@ -129,12 +126,12 @@ pub(crate) async fn create(
     let batch = app.store.create_batch(batch).await.map_err(|error| match error.kind {
         Kind::Conflict => Error::new(
             Code::IdempotencyKeyReused,
-            "This Idempotency-Key was used for another batch; use a new one.",
+            "This Idempotency-Key was used for a different batch; use a new one.",
         ),
         _ => error.into(),
     })?;
     if batch.id != new_id {
-        // A repeat made nothing: it sees the batch as it is by now.
+        // A repeat creates nothing: it gets the batch as it is by now.
         return Ok(axum::Json(BatchObject::of(&app, batch).await?));
     }
     note(&app, &caller, batch.id, Action::Create).await;
@@ -159,7 +156,7 @@ pub(crate) async fn retrieve(
 
 /// Cancels a batch
 ///
-/// What was finished until then stays readable. One that is closed already stays as it is.
+/// What was finished until then stays readable. A closed batch stays as it is.
 #[utoipa::path(
     post, path = "/batches/{id}/cancel", operation_id = "cancelBatch", tag = "Batches",
     security(("key" = [])), params(("id" = String, Path, pattern = "^batch_[0-9a-f]{32}$")),
@@ -173,7 +170,7 @@ pub(crate) async fn cancel(
     let cancelled = app.store.cancel_batch(&caller.scope(), batch).await;
     if cancelled.is_ok() {
         note(&app, &caller, batch, Action::Cancel).await;
-        // One with nothing leased is done already, and waits to be closed.
+        // A batch without leases has ended already, and waits to be closed.
         app.wake();
     }
     Ok(axum::Json(BatchObject::of(&app, found(cancelled, &id)?).await?))
@@ -214,6 +211,15 @@ fn found(batch: windrow_store::Result<Batch>, id: &str) -> Result<Batch> {
     })
 }
 
+#[expect(
+    deprecated,
+    reason = "`example` is what the description had before OpenAPI 3.1's `examples`"
+)]
+fn completion_window_schema() -> Schema {
+    let what = "How long it may take: minutes, hours or days, from one minute to 30 days.";
+    window_schema().example(Some("24h".into())).description(Some(what)).into()
+}
+
 fn metadata_schema() -> Schema {
     let value = ObjectBuilder::new()
         .schema_type(Type::String)
@@ -235,13 +241,12 @@ fn metadata_schema() -> Schema {
 
 fn check_endpoint(endpoint: &str) -> Result<()> {
     let plain = endpoint.starts_with('/') && endpoint.bytes().all(|byte| byte.is_ascii_graphic());
-    match plain && endpoint.len() <= ENDPOINT_BYTES_MAX {
-        true => Ok(()),
-        false => {
-            let message =
-                "`endpoint` must be a plain path that begins with `/`, as /v1/chat/completions.";
-            Err(Error::invalid("endpoint", message))
-        }
+    if plain && endpoint.len() <= ENDPOINT_BYTES_MAX {
+        Ok(())
+    } else {
+        let message = "`endpoint` must be an ASCII path that starts with `/`, such as \
+                    /v1/chat/completions.";
+        Err(Error::invalid("endpoint", message))
     }
 }
 
@@ -252,14 +257,15 @@ fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<()> {
             && !key.contains('\0')
             && !value.contains('\0')
     };
-    match metadata.len() <= METADATA_PAIRS_MAX && metadata.iter().all(fits) {
-        true => Ok(()),
-        false => Err(Error::invalid(
+    if metadata.len() <= METADATA_PAIRS_MAX && metadata.iter().all(fits) {
+        Ok(())
+    } else {
+        Err(Error::invalid(
             "metadata",
             format!(
-                "`metadata` has at most {METADATA_PAIRS_MAX} pairs, with keys of 1 to \
-                 {METADATA_KEY_CHARS_MAX} and values of up to {METADATA_VALUE_CHARS_MAX} characters."
+                "`metadata` may have at most {METADATA_PAIRS_MAX} pairs, with keys of 1 to \
+                    {METADATA_KEY_CHARS_MAX} and values of up to {METADATA_VALUE_CHARS_MAX} characters."
             ),
-        )),
+        ))
     }
 }

@@ -1,8 +1,8 @@
-//! `POST /api/jobs`: a file comes in and becomes a job, in one call.
+//! `POST /api/jobs`: an upload becomes a job, in one call.
 //!
-//! Holds throughout: whatever goes wrong with a call, neither a file nor a job is left; a repeat with
-//! the same `Idempotency-Key` gives the first job, also when both come at the same moment; the file is
-//! sealed with the creation of its job, in one step, so that nobody sees one without the other.
+//! Holds throughout: when a call fails, neither a file nor a job is left; a repeat with the same
+//! `Idempotency-Key` gets the first job, also when both arrive at the same moment; the file is sealed in
+//! the same step that creates its job, so that neither is ever visible without the other.
 
 use std::io;
 
@@ -13,6 +13,7 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
+use utoipa::openapi::Schema;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 use windrow_domain::{BatchId, FileId, Owner};
@@ -32,12 +33,12 @@ use crate::error::{Code, Error, Result};
 use crate::extract::Query;
 use crate::openapi::Binary;
 use crate::openapi::error_responses::{PayloadTooLarge, RequestTimeout, UnsupportedMediaType};
-use crate::params::{idempotency_key, window};
+use crate::params::{idempotency_key, window, window_schema};
 use crate::upload::{self, MultipartForm, NewUpload, Purpose};
 
 const WINDOW_USUAL: &str = "24h";
 const PRIORITY: std::ops::RangeInclusive<i16> = -100..=100;
-/// A body that is a file, and nothing else.
+/// Content types of a body that is the file itself.
 const FILE_TYPES: [&str; 5] = [
     "application/jsonl",
     "application/x-ndjson",
@@ -51,34 +52,35 @@ const FORM_TYPE: &str = "multipart/form-data";
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub(crate) struct CreateQuery {
-    /// What the file is called, where it is the body.
+    /// The name of the file, where the body is the file.
     #[param(
         max_length = 255,
         pattern = "^(([^\\u0000]*[/\\\\])?[^/\\\\\\u0000-\\u001f\\u007f-\\u009f]+)?$"
     )]
     name: Option<String>,
-    /// A word of yours to find jobs by.
+    /// A type of your own, to filter jobs by.
     #[param(max_length = 64, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
     job_type: Option<String>,
-    /// What the lines ask for; needed only where they ask for different things.
+    /// The endpoint that the lines request; required only where they request different ones.
     #[param(
         max_length = 2048,
         example = "/v1/chat/completions",
         pattern = "^/[^\\u0000-\\u001f\\u007f-\\u009f]*$"
     )]
     endpoint: Option<String>,
-    /// How long it may take: minutes, hours or days, from one minute to 30 days.
-    #[param(
-        default = "24h",
-        pattern = "^(([1-9]|[12][0-9]|30)d|([1-9][0-9]?|[1-6][0-9]{2}|7[01][0-9]|720)h|([1-9][0-9]{0,3}|[1-3][0-9]{4}|4[0-2][0-9]{3}|43[01][0-9]{2}|43200)m|([6-9][0-9]|[1-9][0-9]{2,5}|1[0-9]{6}|2[0-4][0-9]{5}|25[0-8][0-9]{4}|259[01][0-9]{3}|2592000)s)$"
-    )]
+    /// How long the job may take: minutes, hours or days, from one minute to 30 days.
+    #[param(schema_with = usual_window_schema)]
     window: Option<String>,
-    /// Jobs with a higher one are claimed first.
+    /// Jobs with a higher priority are run first.
     #[param(minimum = -100, maximum = 100, default = 0)]
     priority: Option<i16>,
 }
 
-/// The file as a form.
+fn usual_window_schema() -> Schema {
+    window_schema().default(Some(WINDOW_USUAL.into())).into()
+}
+
+/// The file as a multipart form.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "the parts are read as they come; here they are only described")]
 pub(crate) struct NewJob {
@@ -87,7 +89,7 @@ pub(crate) struct NewJob {
     file: Vec<u8>,
 }
 
-/// What the job shall be like; none of it needs the file.
+/// What is known of the job before its file is read.
 struct JobSpec {
     id: BatchId,
     name: Option<String>,
@@ -98,7 +100,7 @@ struct JobSpec {
     idempotency_key: Option<String>,
 }
 
-/// The two ways to send a file.
+/// The two ways to upload a file.
 enum JobBody {
     File(BodyDataStream),
     Form(MultipartForm),
@@ -127,7 +129,7 @@ pub(crate) async fn create(
     let spec = JobSpec::read(query, &caller.owner, request.headers())?;
     let body = JobBody::read(&app, request).await?;
     let (maker, permit) = (app.clone(), app.admission.uploads.try_acquire(&caller.owner)?);
-    // Who goes away in the middle leaves nothing half done.
+    // A client that disconnects leaves nothing half done.
     let making = async move {
         let _permit = permit;
         create_from_body(&maker, &caller, &spec, body).await
@@ -136,7 +138,7 @@ pub(crate) async fn create(
     Ok((status, axum::Json(batch.into())))
 }
 
-/// Takes the file in and makes the job, or finds the one that was made before.
+/// Stores the file and creates the job, or finds the job that the same key created before.
 async fn create_from_body(
     app: &App,
     caller: &Caller,
@@ -171,7 +173,7 @@ async fn create_from_body(
             );
             Ok((StatusCode::CREATED, batch))
         }
-        // Another call with the same key was faster.
+        // A concurrent request with the same key was faster.
         Ok(None) => {
             let unneeded = upload::discard(app, caller, Some(ingested), reused()).await;
             let first = existing_job(app, caller, spec).await?.ok_or(unneeded)?;
@@ -182,7 +184,7 @@ async fn create_from_body(
     }
 }
 
-/// Makes the job, and seals its file. None when its id, or its key, is in use.
+/// Creates the job and seals its file. None when its id, or its key, is in use.
 async fn create_job(
     app: &App,
     caller: &Caller,
@@ -194,11 +196,11 @@ async fn create_job(
     let endpoint = match (&spec.endpoint, &file.endpoint) {
         (Some(endpoint), _) | (None, Some(endpoint)) => endpoint.clone(),
         (None, None) if file.state == FileState::Sealed => {
-            let message = "The lines ask for different endpoints; say with `endpoint` which one the \
-                           job is for.";
+            let message = "The lines request different endpoints; set `endpoint` to the one the job is \
+                    for.";
             return Err(Error::invalid("endpoint", message));
         }
-        // It fails with the errors of its file, whatever it would have asked for.
+        // It fails with the errors of its file, whatever its endpoint.
         (None, None) => "/".to_owned(),
     };
     let pending_seal = deferred.into_pending_seal();
@@ -226,7 +228,7 @@ async fn create_job(
     }
 }
 
-/// The job that an earlier call with the same key made.
+/// The job that an earlier request with the same key created.
 async fn existing_job(app: &App, caller: &Caller, spec: &JobSpec) -> Result<Option<Batch>> {
     if spec.idempotency_key.is_none() {
         return Ok(None);
@@ -238,7 +240,8 @@ async fn existing_job(app: &App, caller: &Caller, spec: &JobSpec) -> Result<Opti
     }
 }
 
-/// The first job, when this call asks for the same, as far as can be told without keeping its file.
+/// The first job, when this request is a repeat of it, as far as can be known without storing its
+/// file.
 async fn check_repeat(
     app: &App,
     caller: &Caller,
@@ -251,7 +254,7 @@ async fn check_repeat(
         && first.priority == spec.priority
         && window_secs.and_then(|secs| u64::try_from(secs).ok()) == Some(spec.window_secs)
         && spec.endpoint.as_ref().is_none_or(|endpoint| *endpoint == first.endpoint);
-    // A file may be gone before its job.
+    // A file may expire before its job.
     let file = app.store.file(&caller.own(), first.file).await.ok();
     let is_same_size = bytes.zip(file).is_none_or(|(bytes, file)| bytes == file.bytes);
     if is_same && is_same_size { Ok(first) } else { Err(reused()) }
@@ -260,7 +263,7 @@ async fn check_repeat(
 fn reused() -> Error {
     Error::new(
         Code::IdempotencyKeyReused,
-        "This Idempotency-Key was used for another job; use a new one.",
+        "This Idempotency-Key was used for a different job; use a new one.",
     )
 }
 
@@ -281,7 +284,7 @@ impl JobSpec {
             text.starts_with('/') && text.len() <= ENDPOINT_BYTES_MAX && is_plain(text)
         };
         if !query.endpoint.as_ref().is_none_or(is_path) {
-            let message = "`endpoint` must be a path that begins with `/`.";
+            let message = "`endpoint` must be a path that starts with `/`.";
             return Err(Error::invalid("endpoint", message));
         }
         Ok(Self {
@@ -319,8 +322,8 @@ impl JobBody {
         let essence = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         let unsupported = || {
             let message = format!(
-                "The body must be JSONL, with one of these as its `Content-Type`: {}; or a form \
-                 ({FORM_TYPE}) with a part `file`.",
+                "The body must be JSONL with one of these as its `Content-Type`: {}; or a \
+                    multipart form ({FORM_TYPE}) with a part `file`.",
                 FILE_TYPES.join(", ")
             );
             Error::new(Code::UnsupportedMediaType, message)
@@ -331,13 +334,15 @@ impl JobBody {
                 .map(JobBody::Form)
                 .ok_or_else(unsupported);
         }
-        match FILE_TYPES.contains(&essence.as_str()) {
-            true => Ok(JobBody::File(request.into_body().into_data_stream())),
-            false => Err(unsupported()),
+        if FILE_TYPES.contains(&essence.as_str()) {
+            Ok(JobBody::File(request.into_body().into_data_stream()))
+        } else {
+            Err(unsupported())
         }
     }
 
-    /// Reads it to its end and keeps nothing, so that the answer is heard. Gives the size of the file.
+    /// Reads the body to its end and stores nothing, so that the client reads the response. Gives
+    /// the size of the file.
     async fn drain(self, app: &App) -> Result<Option<u64>> {
         let mut form = match self {
             JobBody::File(bytes) => {
@@ -359,13 +364,13 @@ impl JobBody {
     }
 }
 
-/// How many bytes come, within the bounds of an upload.
+/// Counts the bytes of a body, within the limits of an upload.
 async fn count(app: &App, bytes: impl Stream<Item = io::Result<Bytes>> + Send) -> Result<u64> {
     let mut bytes = BodyTimeout::new(app.clock.clone(), &app.options).watch(bytes);
     let mut sum = 0;
     while let Some(piece) = bytes.next().await {
         let Ok(piece) = piece else {
-            let message = "The upload broke off, or was too slow.";
+            let message = "The upload ended early or was too slow.";
             return Err(Error::new(Code::UploadBroken, message));
         };
         sum = add(app, sum, &piece)?;
@@ -373,7 +378,7 @@ async fn count(app: &App, bytes: impl Stream<Item = io::Result<Bytes>> + Send) -
     Ok(sum)
 }
 
-/// What is larger than any file is not the one that came first.
+/// A body beyond the limit is not the file that came first.
 fn add(app: &App, sum: u64, piece: &Bytes) -> Result<u64> {
     let sum = sum.saturating_add(piece.len() as u64);
     if sum > app.options.upload_bytes_max { Err(reused()) } else { Ok(sum) }
