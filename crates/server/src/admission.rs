@@ -1,7 +1,8 @@
-//! Places: how many do something at the same time, over all owners and of one.
+//! Admission: how many uploads, downloads, exports, event streams, kickoffs and file checks run at the
+//! same time, in this process and for one owner.
 //!
-//! Holds throughout: who gets no place is told to come again, and when; a place is given back when its
-//! holder goes, however that is; one owner never has all the places there are, where there are a few.
+//! Holds throughout: a caller over the limit gets a 429 with `Retry-After`; a permit goes back when its
+//! holder is dropped, whatever the reason; one owner never takes all the permits there are.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,30 +16,30 @@ use windrow_engine::clock::Clock;
 use crate::error::{Code, Error, Result};
 use crate::options::Options;
 
-/// Owners whose places are kept when none of them is in use.
+/// Owners whose permits are kept while none of them is in use.
 const OWNERS_MAX: usize = 1_000;
-/// When to come again.
+/// `Retry-After` of a request over the limit.
 const RETRY_AFTER_SECS: u64 = 2;
 
-/// Every kind of place there is.
+/// The limits of a server.
 pub(crate) struct Admission {
-    /// Files that come in.
+    /// Uploads.
     pub(crate) uploads: Limit,
-    /// Outputs that are made from the results while they are read.
+    /// Outputs that are built from the results while they are read.
     pub(crate) downloads: Limit,
-    /// Tables that are made while they are read.
+    /// Exports that are built while they are read.
     pub(crate) exports: Limit,
-    /// Those who listen to events.
+    /// Event streams.
     pub(crate) listeners: Limit,
-    /// Slices of work that are driven.
+    /// Kickoffs.
     pub(crate) kickoffs: Limit,
-    /// Files that are looked through for the lines that do not fit their batch.
+    /// Files that are searched for invalid lines.
     pub(crate) checks: Limit,
 }
 
 impl Admission {
     pub(crate) fn new(options: &Options) -> Self {
-        // An owner that sends all it can leaves a quarter to the others.
+        // One owner leaves a quarter to the others.
         let uploads = LimitSpec {
             all_max: options.uploads_max,
             owner_max: options.uploads_max - options.uploads_max / 4,
@@ -75,7 +76,7 @@ const KICKOFFS: LimitSpec =
 const CHECKS: LimitSpec =
     LimitSpec { all_max: 4, owner_max: 2, code: Code::ChecksExceeded, what: "file validations" };
 
-/// How many there are, and how one is told that there is none.
+/// The size of a limit, and its error.
 #[derive(Clone, Copy, Debug)]
 struct LimitSpec {
     all_max: usize,
@@ -84,14 +85,14 @@ struct LimitSpec {
     what: &'static str,
 }
 
-/// One kind of place.
+/// A concurrency limit, over all owners and for each.
 pub(crate) struct Limit {
     spec: LimitSpec,
     all: Arc<Semaphore>,
     owners: Mutex<BoundedMap<Owner, Arc<Semaphore>>>,
 }
 
-/// A place, as long as it is held.
+/// The right to run, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     _of_owner: OwnedSemaphorePermit,
@@ -104,7 +105,7 @@ impl Limit {
         Self { spec, all, owners: Mutex::new(BoundedMap::new(OWNERS_MAX)) }
     }
 
-    /// A place for this owner, if there is one.
+    /// A permit for this owner, if there is one now.
     pub(crate) fn try_acquire(&self, owner: &Owner) -> Result<Permit> {
         let of_owner = self.of(owner).try_acquire_owned();
         let of_owner = of_owner.map_err(|_| self.exceeded(" for this owner"))?;
@@ -112,7 +113,7 @@ impl Limit {
         Ok(Permit { _of_owner: of_owner, _of_all: of_all })
     }
 
-    /// A place for this owner, if there is one within that time.
+    /// A permit for this owner, if there is one within that time.
     pub(crate) async fn acquire_within(
         &self,
         owner: &Owner,

@@ -1,8 +1,8 @@
-//! API keys: made here, shown once, kept only as a hash.
+//! API keys: generated here, shown once, stored only as a hash.
 //!
-//! A key reads `wr_<id>_<secret>`: the id in clear, so that one found in a log or a repository can be
+//! A key reads `wr_<id>_<secret>`: the id in clear, so that a key found in a log or a repository can be
 //! revoked without knowing the rest, and 32 random bytes. What is hashed is the whole text. A plain
-//! SHA-256 is enough: nobody guesses 32 random bytes, and a slow hash would cost every request.
+//! SHA-256 is enough: 32 random bytes cannot be guessed, and a slow hash would cost every request.
 
 use std::fmt;
 
@@ -16,36 +16,36 @@ use windrow_store::key::NewKey;
 
 const PREFIX: &str = "wr";
 const SECRET_BYTES: usize = 32;
-/// Letters of the secret that lists show, to tell keys apart.
+/// Characters of the secret that lists show, to tell keys apart.
 const HINT_CHARS: usize = 4;
 /// Shortest key that an operator may choose.
 const CHOSEN_BYTES_MIN: usize = 16;
-/// Longest text that is looked at as a key.
+/// Longest text that is accepted as a key.
 const BYTES_MAX: usize = 512;
 
-/// The text of a key. Shown by nothing but [`ApiKey::reveal`].
+/// An API key in clear. Only [`ApiKey::reveal`] shows it.
 pub struct ApiKey(String);
 
-/// Whose a new key is, and what it may do.
+/// The owner, role, name and expiry of a new key.
 #[derive(Clone, Debug)]
 pub struct KeySpec {
-    /// Whose.
+    /// The owner whose objects the key reaches.
     pub owner: Owner,
-    /// What it may do.
+    /// What the key allows.
     pub role: Role,
-    /// What people call it.
+    /// A name for people, as lists show it.
     pub name: String,
-    /// When it ends by itself.
+    /// When the key expires; never, when none.
     pub expires_at: Option<Timestamp>,
 }
 
-/// A key that was chosen and is too short, too long or not plain.
+/// A key chosen by an operator that is too short, too long or not printable ASCII.
 #[derive(Debug, thiserror::Error)]
 #[error("a key has {CHOSEN_BYTES_MIN} to {BYTES_MAX} plain characters without blanks")]
 pub struct BadApiKey;
 
 impl ApiKey {
-    /// A fresh key with the id that is in its text.
+    /// A random key, with the id that is part of its text.
     pub fn generate() -> Result<(KeyId, Self), getrandom::Error> {
         let mut bytes = [0; SECRET_BYTES];
         getrandom::fill(&mut bytes)?;
@@ -54,35 +54,35 @@ impl ApiKey {
         Ok((id, Self(format!("{PREFIX}_{}_{secret}", id.0.simple()))))
     }
 
-    /// A text that came from outside.
+    /// Reads the key of a request; none when the text cannot be a key.
     pub fn parse(text: &str) -> Option<Self> {
         let plain = text.bytes().all(|byte| byte.is_ascii_graphic());
         (plain && (1..=BYTES_MAX).contains(&text.len())).then(|| Self(text.to_owned()))
     }
 
-    /// A text that an operator chose to be a key.
+    /// Reads a key that an operator chose.
     pub fn chosen(text: &str) -> Result<Self, BadApiKey> {
         Self::parse(text).filter(|secret| secret.0.len() >= CHOSEN_BYTES_MIN).ok_or(BadApiKey)
     }
 
-    /// What is stored of it.
+    /// The hash that the store keeps.
     pub fn hash(&self) -> [u8; 32] {
         Sha256::digest(self.0.as_bytes()).into()
     }
 
-    /// Its last letters.
+    /// The last characters, to tell keys apart.
     fn hint(&self) -> String {
         let from = self.0.len().saturating_sub(HINT_CHARS);
         format!("…{}", &self.0[from..])
     }
 
-    /// What goes to the store.
+    /// The key as the store takes it.
     pub fn to_new_key(&self, id: KeyId, spec: KeySpec) -> NewKey {
         let KeySpec { owner, role, name, expires_at } = spec;
         NewKey { id, hash: self.hash(), owner, role, name, hint: self.hint(), expires_at }
     }
 
-    /// The text, for the one time that it is shown.
+    /// The key in clear, for the one time that it is shown.
     pub fn reveal(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! Acts: who did what with a batch, from which address.
+//! The audit log of a batch: which key did what with it, from which address.
 
 use windrow_domain::{AuditEntryId, BatchId};
 use windrow_store::audit_log::NewAuditEntry;
@@ -6,7 +6,7 @@ use windrow_store::audit_log::NewAuditEntry;
 use crate::app::App;
 use crate::auth::Caller;
 
-/// What was done.
+/// An action on a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Create,
@@ -32,7 +32,8 @@ impl Action {
     }
 }
 
-/// Keeps it with the batch. What was done is done: trouble with the note is only logged.
+/// Adds an entry to the audit log of a batch. The action has happened: a failure here is only
+/// logged.
 pub(crate) async fn note(app: &App, caller: &Caller, batch: BatchId, action: Action) {
     let entry = NewAuditEntry {
         id: AuditEntryId::new(),
@@ -41,6 +42,6 @@ pub(crate) async fn note(app: &App, caller: &Caller, batch: BatchId, action: Act
         action: action.as_str().to_owned(),
     };
     if let Err(error) = app.store.add_audit_entry(&caller.scope(), batch, entry).await {
-        tracing::warn!(batch.id = %batch, error = %windrow_store::error::chain(&error), "act not kept");
+        tracing::warn!(batch.id = %batch, error = %windrow_store::error::chain(&error), "could not write the audit log");
     }
 }

@@ -1,7 +1,7 @@
-//! Who asks: the key of a request, its owner, its role, and how often it may ask.
+//! Authentication: the API key of a request, its owner, its role and its rate limit.
 //!
 //! Holds throughout: what a caller may see is a [`Scope`] that goes into the query; only an admin has
-//! one that is not its own owner's; a key's text is nowhere but in the request.
+//! one beyond its own owner; the text of a key is nowhere but in the request.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -29,51 +29,48 @@ use crate::options::Options;
 
 /// The header by which an admin acts for an owner.
 const ACT_FOR: &str = "windrow-owner";
-/// Keys that are believed for a moment; more than that are asked for every time.
+/// Keys that are cached; beyond that, keys are read from the database every time.
 const CACHED_KEYS_MAX: usize = 10_000;
-/// Keys whose use waits to be noted.
+/// Keys whose last use waits to be stored.
 const USED_MAX: usize = 1_000;
-/// Owners whose rate is remembered before those at rest are forgotten.
+/// Owners whose rate is kept before idle ones are dropped.
 const RATES_MAX: usize = 10_000;
 
-/// The one who asks.
+/// The caller of a request.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// Whose objects it makes and lists.
+    /// The owner whose objects it creates and lists.
     pub owner: Owner,
-    /// What it may do.
+    /// What its key allows.
     pub role: Role,
-    /// Which key it came with.
+    /// The id of its key.
     pub key: KeyId,
-    /// From where.
+    /// The address of the client.
     pub address: Option<IpAddr>,
-    /// An admin that named no owner may reach everybody's.
+    /// Whether it reaches the objects of every owner: an admin that acts for none.
     reaches_all: bool,
-    /// Of the key's text.
+    /// The hash of its key.
     hash: [u8; 32],
 }
 
 impl Caller {
-    /// What exists for it when it names an object: an admin may reach everybody's.
+    /// What it reaches when it names an object: an admin reaches every owner's.
     pub fn scope(&self) -> Scope {
-        match self.reaches_all {
-            true => Scope::All,
-            false => self.own(),
-        }
+        if self.reaches_all { Scope::All } else { self.own() }
     }
 
-    /// What exists for it when it asks for a list.
+    /// What it reaches when it lists objects.
     pub fn own(&self) -> Scope {
         Scope::Owner(self.owner.clone())
     }
 
-    /// The address as text.
+    /// The address of the client, as text.
     pub fn source_address(&self) -> Option<String> {
         self.address.map(|address| address.to_string())
     }
 
-    /// Whether its key is still good, for one whose request goes on for long. Trouble with the
-    /// database says nothing about the key.
+    /// Whether its key is still valid, for requests that last long. A database that does not
+    /// answer says nothing about the key.
     pub(crate) async fn is_still_valid(&self, app: &App) -> bool {
         match app.guard.find(app, self.hash).await {
             Ok(_) => true,
@@ -81,22 +78,22 @@ impl Caller {
         }
     }
 
-    /// Err for one that is no admin.
+    /// Fails for a caller that is not an admin.
     pub fn check_admin(&self) -> Result<()> {
         match self.role {
             Role::Admin => Ok(()),
             Role::Member => {
-                Err(Error::new(Code::AdminOnly, "This call needs the key of an admin."))
+                Err(Error::new(Code::AdminOnly, "This call requires an admin's API key."))
             }
         }
     }
 }
 
-/// What is known of keys and rates.
+/// The cache of keys, and the rate limits.
 #[derive(Debug)]
 pub(crate) struct Guard {
     cached: Mutex<BoundedMap<[u8; 32], CachedKey>>,
-    /// How often it forgot; what was found before is not believed after.
+    /// How often the cache was cleared: what was read before a clear is not cached after it.
     clears: AtomicU64,
     used: Mutex<HashSet<KeyId>>,
     rates: DefaultKeyedRateLimiter<Owner>,
@@ -122,7 +119,7 @@ impl Guard {
         }
     }
 
-    /// The key with this hash: believed for a moment, then asked for again.
+    /// The key with this hash: cached for a moment, then read again.
     async fn find(&self, app: &App, hash: [u8; 32]) -> Result<Arc<Key>> {
         let now_ms = app.clock.millis();
         if let Some(cached) = self.cached.lock().get(&hash)
@@ -141,7 +138,7 @@ impl Guard {
             Err(error) => return Err(error.into()),
         };
         let mut cached = self.cached.lock();
-        // It may have been revoked while it was looked for.
+        // It may have been revoked while it was read.
         if clears == self.clears.load(Ordering::SeqCst) {
             let until_ms = now_ms + self.key_ms_max;
             let entry = CachedKey { key: key.clone(), until_ms };
@@ -150,7 +147,7 @@ impl Guard {
         Ok(key)
     }
 
-    /// Forgets what it believes, as when a key was revoked here.
+    /// Empties the cache, as after a key was revoked here.
     pub(crate) fn clear_cache(&self) {
         let mut cached = self.cached.lock();
         self.clears.fetch_add(1, Ordering::SeqCst);
@@ -175,22 +172,21 @@ impl Guard {
         }
         self.rates.check_key(owner).map_err(|until| {
             let wait = until.wait_time_from(DefaultClock::default().now());
-            let message = "This owner asks more often than it may; come again after the seconds in \
-                           Retry-After.";
+            let message = "Rate limit exceeded; see Retry-After.";
             Error::new(Code::RateLimitExceeded, message).retry_after(wait.as_secs() + 1)
         })
     }
 }
 
 fn invalid_key() -> Error {
-    let message = "The API key is not known, was revoked, or is past its end. Send one as \
-                   `Authorization: Bearer KEY`; `windrow keys` makes them.";
+    let message = "The API key is unknown, revoked or expired. Send a valid one as \
+                    `Authorization: Bearer KEY`; `windrow keys create` makes one.";
     Error::new(Code::InvalidApiKey, message)
 }
 
 fn bearer_key(headers: &HeaderMap) -> Result<ApiKey> {
     let missing = || {
-        let message = "There is no API key. Send one as `Authorization: Bearer KEY`.";
+        let message = "The request has no API key. Send one as `Authorization: Bearer KEY`.";
         Error::new(Code::MissingApiKey, message)
     };
     let value = headers.get(header::AUTHORIZATION).ok_or_else(missing)?;
@@ -209,8 +205,9 @@ fn acts_for(headers: &HeaderMap, role: Role) -> Result<Option<Owner>> {
         let message = "Only an admin may act for another owner.";
         return Err(Error::new(Code::AdminOnly, message).at("Windrow-Owner"));
     }
-    let name =
-        value.to_str().map_err(|_| Error::invalid("Windrow-Owner", "It is not plain text."))?;
+    let name = value
+        .to_str()
+        .map_err(|_| Error::invalid("Windrow-Owner", "`Windrow-Owner` must be printable ASCII."))?;
     let owner = Owner::new(name).map_err(|bad| Error::invalid("Windrow-Owner", bad.to_string()))?;
     Ok(Some(owner))
 }

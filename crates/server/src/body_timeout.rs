@@ -1,7 +1,7 @@
-//! Patience with a body that comes in: how long it may be silent, and how slow on the whole.
+//! The timeout of a request body: how long it may stall, and how slow it may be on average.
 //!
-//! Holds throughout: a client that stalls or drips is cut off with `TimedOut`, however large what it
-//! sends; so an upload takes bounded time for its bytes.
+//! Holds throughout: a client that stalls or drips is cut off with `TimedOut`, however large its body; so
+//! an upload takes bounded time for its bytes.
 
 use std::io;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use windrow_engine::clock::Clock;
 
 use crate::options::Options;
 
-/// Before this no rate is asked for: a connection may begin slowly.
+/// The rate is not checked before this: a connection may start slowly.
 const START_MS: u64 = 60_000;
 
-/// How long to bear with a body.
+/// The timeout of one body.
 #[derive(Clone, Debug)]
 pub(crate) struct BodyTimeout {
     clock: Clock,
@@ -32,7 +32,7 @@ impl BodyTimeout {
         }
     }
 
-    /// The same bytes, as long as they come fast enough.
+    /// The same bytes, as long as they arrive fast enough.
     pub(crate) fn watch<'a>(
         self,
         bytes: impl Stream<Item = io::Result<Bytes>> + Send + 'a,
@@ -46,17 +46,14 @@ impl BodyTimeout {
                     return None;
                 }
                 let next = tokio::select! {
-                    // Bytes that waited for us, and not the other way round, are in time.
+                    // Bytes that are there already are in time, however late they are read.
                     biased;
                     next = bytes.next() => next?,
                     () = body_timeout.clock.sleep(body_timeout.idle) => Err(too_slow()),
                 };
                 let next = next.and_then(|piece| {
                     sum = sum.saturating_add(piece.len() as u64);
-                    match body_timeout.is_slow(began_ms, sum) {
-                        true => Err(too_slow()),
-                        false => Ok(piece),
-                    }
+                    if body_timeout.is_slow(began_ms, sum) { Err(too_slow()) } else { Ok(piece) }
                 });
                 let over = next.is_err();
                 Some((next, (body_timeout, bytes, sum, over)))

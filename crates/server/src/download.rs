@@ -1,4 +1,7 @@
-//! Answers that are made while they are read: a piece at a time, with room for one more.
+//! Responses that are made while they are read: one chunk at a time, and one more in reserve.
+//!
+//! Holds throughout: a reader that is slow slows the writer down; a writer that fails cuts the response
+//! off, so that the reader knows that it is not complete.
 
 use std::future::Future;
 use std::io;
@@ -14,10 +17,10 @@ use tokio::sync::mpsc;
 use windrow_engine::output::Sink;
 use windrow_engine::storage;
 
-/// Pieces that wait for the reader.
+/// Chunks that wait for the reader.
 const PIECES_WAITING_MAX: usize = 1;
 
-/// How an answer is labelled.
+/// The content type and file name of a response.
 pub(crate) struct Download {
     content_type: &'static str,
     name: String,
@@ -32,7 +35,7 @@ impl Download {
         Self::new("application/jsonl", name)
     }
 
-    /// The whole, whose length is not known yet.
+    /// The whole content, whose length is not known yet.
     pub(crate) fn of(
         &self,
         bytes: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
@@ -41,12 +44,13 @@ impl Download {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.content_type));
         headers.insert(header::CONTENT_DISPOSITION, disposition(&self.name));
-        // What a caller uploaded, or an upstream answered, is never to be taken for a page.
+        // Content that a caller uploaded, or an upstream answered, must never be taken for a web
+        // page.
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         response
     }
 
-    /// A part of something whose length is known, or all of it.
+    /// A range of content whose length is known, or all of it.
     pub(crate) fn part(
         &self,
         bytes: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
@@ -68,7 +72,7 @@ impl Download {
     }
 }
 
-/// A name with odd letters is given in the form that all clients read.
+/// Characters that clients read differently are replaced.
 fn disposition(name: &str) -> HeaderValue {
     let keep = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_');
     let plain: String =
@@ -77,11 +81,11 @@ fn disposition(name: &str) -> HeaderValue {
         .expect("only plain letters are left")
 }
 
-/// Where a writer puts what a reader gets.
+/// The writing end of a download.
 pub(crate) struct Pipe(mpsc::Sender<io::Result<Bytes>>);
 
 impl Pipe {
-    /// Err when nobody reads any more.
+    /// Fails when the reader has gone.
     pub(crate) async fn put(&self, bytes: Bytes) -> io::Result<()> {
         let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
         self.0.send(Ok(bytes)).await.map_err(gone)
@@ -96,8 +100,8 @@ impl Sink for Pipe {
     }
 }
 
-/// Runs a writer as long as somebody reads. A writer that fails cuts the answer off, so that the
-/// reader knows that it is not whole.
+/// Runs a writer while the client reads. A writer that fails cuts the response off, so that the
+/// reader knows that it is not complete.
 pub(crate) fn pipe<F>(
     writer: impl FnOnce(Pipe) -> F + Send + 'static,
 ) -> BoxStream<'static, io::Result<Bytes>>
@@ -110,13 +114,13 @@ where
         if let Err(error) = writer(Pipe(sender)).await
             && error.kind() != io::ErrorKind::BrokenPipe
         {
-            tracing::error!(error = %windrow_store::error::chain(&error), "a download broke off");
+            tracing::error!(error = %windrow_store::error::chain(&error), "download failed");
             let _ = last.send(Err(error)).await;
         }
     };
     let mut writing = Box::pin(writing);
     let mut over = false;
-    // The writer is part of the stream: it runs only when the reader asks, and goes when it goes.
+    // The writer is part of the stream: it runs only while it is read, and is dropped with it.
     stream::poll_fn(move |context| {
         if !over && writing.as_mut().poll(context).is_ready() {
             over = true;

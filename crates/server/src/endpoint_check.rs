@@ -1,5 +1,4 @@
-//! Fit: whether the lines of a file can be run for an endpoint, and what is wrong with those that
-//! cannot.
+//! Whether the lines of a file can be run for an endpoint, and the errors of those that cannot.
 
 use std::collections::BTreeMap;
 
@@ -9,34 +8,34 @@ use windrow_store::ingest::LineError;
 
 use crate::app::Unserved;
 
-/// Targets that are named in the errors of a file that was not looked through.
+/// Targets that the errors of a file name when the file was not read to its end.
 const TARGETS_MAX: usize = 100;
 
-/// What does not fit an endpoint.
+/// Why a file cannot be run for an endpoint.
 #[derive(Clone, Debug)]
 pub(crate) struct EndpointMismatch {
     pub(crate) endpoint: String,
-    /// Whether there are lines that ask for something else.
+    /// Whether there are lines that request another endpoint.
     pub(crate) urls_differ: bool,
     /// Targets that are not served, and how many lines each has.
     pub(crate) unserved: BTreeMap<Target, (Unserved, u64)>,
 }
 
-/// What was found of it, line by line.
+/// The errors found so far, line by line.
 #[derive(Debug, Default)]
 pub(crate) struct LineFindings {
     pub(crate) errors: Vec<LineError>,
-    /// The last line that was looked at.
+    /// The last line that was checked.
     pub(crate) line: u64,
 }
 
 impl LineFindings {
-    /// What is wrong with this line, if anything is.
+    /// Adds the errors of this line, if it has any.
     pub(crate) fn judge(&mut self, asked: &Asked, endpoint: &str, unserved: Option<Unserved>) {
         let line = Some(self.line);
         if asked.path != endpoint {
             let message =
-                format!("The line asks for {}, and the batch is for {endpoint}.", asked.path);
+                format!("The line requests {}, but the batch is for {endpoint}.", asked.path);
             self.errors.push(error("url_mismatch", line, "url", message));
         }
         match unserved {
@@ -59,14 +58,15 @@ impl EndpointMismatch {
         self.unserved.get(&target).map(|(unserved_reason, _)| *unserved_reason)
     }
 
-    /// What is known to be wrong, though no line of it was met in what was looked through.
+    /// Errors that are known to exist, though none of their lines was among those that were
+    /// checked.
     pub(crate) fn unnamed(&self, findings: &LineFindings) -> Vec<LineError> {
         let so_far = format!("none of the first {} lines is one of them", findings.line);
         let mut unnamed = Vec::new();
         if self.urls_differ && !findings.errors.iter().any(|error| error.code == "url_mismatch") {
             let message = format!(
-                "There are lines that do not ask for {}; the file is too large to find them all, and \
-                 {so_far}.",
+                "Some lines do not request {}; the file is too large to list them all, and \
+                    {so_far}.",
                 self.endpoint
             );
             unnamed.push(error("url_mismatch", None, "url", message));
@@ -85,8 +85,8 @@ impl EndpointMismatch {
             let met =
                 |findings: &LineError| findings.code == code && findings.message.starts_with(&what);
             let message = format!(
-                "{what}, and {lines} lines ask for it; the file is too large to find them all, and \
-                 {so_far}."
+                "{what}, and {lines} lines request it; the file is too large to list them all, \
+                    and {so_far}."
             );
             (!findings.errors.iter().any(met)).then(|| error(code, None, param, message))
         }));

@@ -1,4 +1,4 @@
-//! Extractors whose refusals have the API's own shape.
+//! Extractors whose rejections have the API's own error shape.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use crate::app::App;
 use crate::error::{Code, Error};
 
-/// A small body is there as a whole within the time in which a large one may be silent.
+/// A small body must arrive as a whole within the time in which a large one may stall.
 fn body_time(app: &App) -> Duration {
     Duration::from_millis(app.options.body_idle_ms_max)
 }
@@ -28,7 +28,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
     }
 }
 
-/// A JSON body that may be left out, or null.
+/// A JSON body that may be omitted or null.
 pub(crate) struct JsonOr<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + Default> FromRequest<App> for JsonOr<T> {
@@ -52,9 +52,9 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Error> {
-        // No name and no word holds a NUL, and not every store can ask for one.
+        // No parameter may contain a NUL, and not every database can compare one.
         if parts.uri.query().is_some_and(|query| query.contains("%00")) {
-            let message = "The query holds a NUL, which is part of no text.";
+            let message = "The query string contains a NUL character.";
             return Err(Error::new(Code::InvalidQuery, message));
         }
         let axum::extract::Query(value) =

@@ -1,4 +1,4 @@
-//! For operators: whether it lives, and whether it can do its work.
+//! `/healthz` and `/readyz`: whether the process is alive, and whether it reaches its database.
 
 use axum::extract::State;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::error::Result;
 use crate::openapi::error_responses::{InternalError, Unavailable};
 
-/// That all is well.
+/// The health of the server.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Well)]
 pub(crate) struct Health {

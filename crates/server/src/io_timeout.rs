@@ -1,9 +1,9 @@
-//! The wire: a connection whose other end is not waited for without end.
+//! A connection with timeouts on its first bytes and on its writes.
 //!
-//! Holds throughout: the first bytes come in time, so that somebody who only connects, or sends no more
-//! than the beginning of HTTP/2's greeting, holds no place (from the first byte of a head on, the HTTP
-//! server itself counts the time); an answer of which nothing is taken for a while is given up, and
-//! with it what it holds: an export's place, a page of results.
+//! Holds throughout: the first bytes arrive in time, so that a client that only connects, or sends no
+//! more than a part of HTTP/2's preface, does not occupy a connection (from the first byte of a request
+//! head on, the HTTP server counts the time itself); a response of which the client takes nothing for a
+//! while is given up, and with it what it occupies: the permit of an export, a page of results.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -13,20 +13,20 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use windrow_engine::clock::Clock;
 
-/// What HTTP/2 begins with. The server waits until it knows whether it is that.
+/// What an HTTP/2 connection starts with. The HTTP server waits until it knows whether it is one.
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Longest time in which nothing of an answer is taken.
+/// Longest time in which the client reads nothing of a response.
 const RESPONSE_IDLE: Duration = Duration::from_secs(120);
 
 type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A connection.
+/// A connection with timeouts.
 pub(crate) struct TimeoutStream<S> {
     stream: S,
     clock: Clock,
-    /// Runs until it is known what is spoken.
+    /// Runs until the protocol is known.
     first_bytes: Option<Timer>,
-    /// How much of the greeting came.
+    /// How many bytes of the preface arrived.
     preface_seen: usize,
     /// Runs while nothing can be written.
     write_stall: Option<Timer>,
@@ -42,13 +42,13 @@ fn too_slow<T>() -> Poll<io::Result<T>> {
 }
 
 impl<S> TimeoutStream<S> {
-    /// The first bytes are waited for so long.
+    /// A connection whose first bytes must arrive within that time.
     pub(crate) fn new(stream: S, clock: Clock, first_bytes: Duration) -> Self {
         let first_bytes = Some(timer(&clock, first_bytes));
         Self { stream, clock, first_bytes, preface_seen: 0, write_stall: None }
     }
 
-    /// Looks at bytes that came, as long as they may be the greeting.
+    /// Checks bytes that arrived, as long as they may be the preface.
     fn check_preface(&mut self, came: &[u8]) {
         let rest = &HTTP2_PREFACE[self.preface_seen..];
         let same = came.iter().zip(rest).take_while(|(one, other)| one == other).count();
@@ -58,7 +58,7 @@ impl<S> TimeoutStream<S> {
         }
     }
 
-    /// Lets a write wait, but not without end.
+    /// Bounds the time that a write may be pending.
     fn bound_write<T>(
         &mut self,
         context: &mut Context<'_>,

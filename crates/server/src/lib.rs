@@ -1,8 +1,23 @@
-//! The HTTP edge: OpenAI's files and batches, the jobs API, owners and keys.
+//! The HTTP server: OpenAI's files and batches, the jobs API, the messages API, owners and API keys.
 //!
-//! Holds throughout: what a caller may see is bound inside the query; every refusal has one shape;
-//! nothing that comes in is held whole in memory; no line chooses a host.
-//! Absent on purpose: which database, and where targets are: the binary picks both.
+//! The rooms, in the order in which a request passes:
+//!
+//! | where | what |
+//! |---|---|
+//! | [`App`] (`app/`), `serve`, `tls`, `io_timeout` | the application; accepts connections, bounds them, and stops gracefully |
+//! | `trace`, `metrics/` | the id and the log line of a request; numbers for Prometheus |
+//! | [`auth`], [`api_key`], `admission` | the caller of a request, its rate, and how much may run at the same time |
+//! | `extract`, `params`, `pages`, `sse`, `freshness_cache` | what the three APIs read, answer and stream the same way |
+//! | `openai/`, `rest/`, `messages/` | the three APIs: `/v1` files and batches, `/api` jobs, `/v1` messages |
+//! | `upload/`, `body_timeout`, `endpoint_check` | files that come in, and whether their lines can be run |
+//! | `download`, `range` | files that go out |
+//! | [`error`] | the shape of every error, and every code |
+//! | `openapi/`, `health` | the description of all that at `/openapi.json` and `/docs`; `/healthz` and `/readyz` |
+//! | [`throttled_executor`] | one limit per target for the worker and every kickoff of this process |
+//!
+//! Holds throughout: what a caller may see is part of the query; every error has one shape and a code
+//! from one list; no file is held whole in memory; no line chooses a host.
+//! Absent on purpose: the choice of a database and the addresses of targets, which are the binary's.
 
 #![warn(missing_docs)]
 

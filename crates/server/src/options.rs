@@ -1,39 +1,39 @@
-//! The bounds of the server, each with a name.
+//! The limits of the server, each with a name.
 
-/// How much of anything a caller may have, and how long it may take.
+/// The limits of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Connections at the same time; further ones wait to be accepted.
+    /// Concurrent connections; further ones wait to be accepted.
     pub connections_max: usize,
-    /// Longest wait for the head of a request.
+    /// Timeout of a request head.
     pub head_ms_max: u64,
-    /// Longest silence within the body of a request.
+    /// Longest stall within a request body.
     pub body_idle_ms_max: u64,
-    /// Fewest bytes a second of a body, on average after its first minute.
+    /// Lowest average rate of a request body after its first minute.
     pub body_bytes_per_sec_min: u64,
-    /// Largest body of a call that is no upload.
+    /// Largest request body of a call that is not an upload.
     pub body_bytes_max: usize,
-    /// Largest file that is uploaded.
+    /// Largest uploaded file.
     pub upload_bytes_max: u64,
-    /// Uploads at the same time, of all owners; further ones are told to come again.
+    /// Concurrent uploads of all owners; further ones get a 429.
     pub uploads_max: usize,
-    /// Requests a second of one owner.
+    /// Rate limit of one owner.
     pub requests_per_sec_max: u32,
-    /// Requests of one owner at once, above the rate.
+    /// Burst of one owner above the rate limit.
     pub requests_burst: u32,
-    /// Batches of one owner that are not closed; none for no bound.
+    /// Open batches of one owner; none for no limit.
     pub open_batches_max: Option<u32>,
-    /// How long a file lives that does not say, in seconds.
+    /// How long a file is kept by default, in seconds.
     pub file_secs: u64,
-    /// How long outputs live whose batch does not say, in seconds.
+    /// How long outputs are kept by default, in seconds.
     pub output_secs: u64,
-    /// How long a key that was found is believed without asking again.
+    /// How long a key is cached.
     pub key_ms_max: u64,
-    /// Longest time slice that `kickoff` drives a job.
+    /// Longest time slice of a kickoff.
     pub kickoff_ms_max: u64,
-    /// Whether there is a list of what is pending over all jobs.
+    /// Whether `GET /api/pending` is enabled.
     pub pending_dashboard: bool,
-    /// Longest wait for requests in flight when asked to stop.
+    /// Longest wait for requests in flight after a stop.
     pub grace_ms: u64,
 }
 

@@ -1,15 +1,16 @@
-//! `Range`: one range of bytes. Several at once, or another unit, get the whole, as the standard allows.
+//! The `Range` header: one range of bytes. Several at once, or another unit, get the whole file, as the
+//! standard allows.
 
 use std::ops::Range;
 
 use axum::http::{HeaderMap, header};
 
-/// What was asked for.
+/// The bytes that a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RequestedRange {
     Whole,
     Part(Range<u64>),
-    /// Nothing of what there is.
+    /// A range outside the file.
     Unsatisfiable,
 }
 
@@ -31,9 +32,10 @@ fn parse(text: &str, bytes: u64) -> RequestedRange {
         (Err(_), Ok(last)) if first.trim().is_empty() => bytes.saturating_sub(last)..bytes,
         _ => return RequestedRange::Whole,
     };
-    match range.start < range.end {
-        true => RequestedRange::Part(range),
-        false => RequestedRange::Unsatisfiable,
+    if range.start < range.end {
+        RequestedRange::Part(range)
+    } else {
+        RequestedRange::Unsatisfiable
     }
 }
 

@@ -1,8 +1,8 @@
-//! Serving: accepts connections, bounds them, and ends when asked to.
+//! Serving: accepts connections, limits them, and stops gracefully.
 //!
-//! Holds throughout: so many connections and no more; a head comes in time or never, and an answer is
-//! taken or given up; when asked to stop, what is in flight may finish within the grace time, also
-//! when nobody waits for its answer any more.
+//! Holds throughout: there are at most `connections_max` connections; a request head arrives in time or
+//! the connection is closed, and a response that the client does not read is given up; on a stop, requests
+//! in flight may finish within the grace time, and so may work whose client has disconnected.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,16 +27,16 @@ use crate::app::App;
 use crate::io_timeout::TimeoutStream;
 use crate::tls::Tls;
 
-/// The wait after an accept that failed, as when there are no file handles left.
+/// The pause after an accept that failed, as when there are no file handles left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How often the last use of keys is noted.
+/// How often the last use of keys is stored.
 const USE_EVERY: Duration = Duration::from_secs(30);
 
-/// How long it takes to give back what was not finished.
+/// How long a kickoff may take to release what it did not finish.
 const GIVE_BACK_MS: u64 = 2_000;
 
 impl App {
-    /// Answers requests until it is asked to stop; with a certificate over TLS only.
+    /// Serves requests until `stop` is given; with a certificate over TLS only.
     pub async fn serve(
         self,
         listener: TcpListener,
@@ -69,8 +69,8 @@ impl App {
                     None => connection.serve(stream).await,
                     Some(tls) => match timeout(head, tls.accept(stream)).await {
                         Ok(Ok(stream)) => connection.serve(stream).await,
-                        Ok(Err(error)) => tracing::debug!(%error, "no TLS"),
-                        Err(_) => tracing::debug!("TLS took too long"),
+                        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+                        Err(_) => tracing::debug!("TLS handshake timed out"),
                     },
                 }
                 drop(permit);
@@ -89,15 +89,15 @@ impl App {
         tokio::select! {
             () = self.tasks.join() => {}
             () = self.clock.sleep_until(until_ms) => {
-                tracing::warn!("a job was still driven at the end of the grace time");
+                tracing::warn!("detached work was still running at the end of the grace time");
             }
         }
         noting.join_all().await;
         Ok(())
     }
 
-    /// Longest wait for what goes on though its caller has gone: a slice that is asked to end has the
-    /// grace time of an engine, and a moment to give its lines back.
+    /// Longest wait for detached work: a kickoff that is told to stop has the grace time of an
+    /// engine, and a moment to release its lines.
     fn tasks_ms_max(&self) -> u64 {
         self.options.grace_ms.max(self.work.grace_ms.saturating_add(GIVE_BACK_MS))
     }
@@ -110,7 +110,7 @@ impl App {
         server
     }
 
-    /// Notes now and then which keys were used.
+    /// Stores every now and then which keys were used.
     async fn note_uses(&self, stop: &Stop) {
         loop {
             let over = tokio::select! {
@@ -121,7 +121,7 @@ impl App {
             if !used.is_empty()
                 && let Err(error) = self.store.touch_keys(&used).await
             {
-                tracing::warn!(error = %windrow_store::error::chain(&error), "use of keys not noted");
+                tracing::warn!(error = %windrow_store::error::chain(&error), "could not store the last use of keys");
             }
             if over {
                 return;
@@ -138,7 +138,7 @@ type HyperService = TowerToHyperService<
     >,
 >;
 
-/// The routes, with the address of the one who asks.
+/// The routes, with the address of the client.
 fn service(router: &axum::Router, address: SocketAddr) -> HyperService {
     let router = router.clone();
     let service = tower::service_fn(move |mut request: hyper::Request<Incoming>| {
@@ -149,7 +149,7 @@ fn service(router: &axum::Router, address: SocketAddr) -> HyperService {
     TowerToHyperService::new(service.boxed_clone())
 }
 
-/// Where connections come in, so many and no more.
+/// Accepts connections, up to the limit.
 struct Gate {
     connections: Arc<Semaphore>,
     listener: TcpListener,
@@ -158,7 +158,7 @@ struct Gate {
 }
 
 impl Gate {
-    /// The next connection; none when it is asked to stop.
+    /// The next connection; none once `stop` is given.
     async fn next(&self) -> Option<(OwnedSemaphorePermit, TcpStream, SocketAddr)> {
         loop {
             let permit = tokio::select! {
@@ -171,12 +171,12 @@ impl Gate {
             };
             match accepted {
                 Ok((stream, address)) => {
-                    // Small answers go out at once.
+                    // Small responses are sent at once.
                     let _ = stream.set_nodelay(true);
                     return Some((permit, stream, address));
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a connection was not accepted");
+                    tracing::warn!(%error, "could not accept a connection");
                     self.clock.sleep(ACCEPT_PAUSE).await;
                 }
             }
@@ -184,7 +184,7 @@ impl Gate {
     }
 }
 
-/// What answers on one connection.
+/// Serves one connection.
 struct Connection {
     server: auto::Builder<TokioExecutor>,
     service: HyperService,
@@ -198,9 +198,9 @@ impl Connection {
         let Self { server, service, watcher, clock, head } = self;
         let io = TokioIo::new(TimeoutStream::new(stream, clock, head));
         let connection = server.serve_connection_with_upgrades(io, service);
-        // A client that went away is none of our business.
+        // A client that disconnects is not an error.
         if let Err(error) = watcher.watch(connection.into_owned()).await {
-            tracing::debug!(error = %error, "a connection ended early");
+            tracing::debug!(error = %error, "connection ended early");
         }
     }
 }

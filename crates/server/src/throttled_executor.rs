@@ -1,8 +1,8 @@
-//! One bound for all engines of a process: the worker and every kickoff send through it.
+//! One limit for all engines of a process: the worker and every kickoff send through it.
 //!
-//! Holds throughout: a target has no more tries in flight, and its host no more starts a second, than
-//! the configuration allows, however many engines this process drives; what a host asks one of them to
-//! wait for, all wait for. Each engine adapts below that by itself.
+//! Holds throughout: a target has no more attempts in flight, and its host no more starts a second, than
+//! the configuration allows, however many engines run in this process; a wait that a host imposes on one
+//! engine holds for all. Each engine adapts below that by itself.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use windrow_engine::bounded_map::BoundedMap;
 use windrow_engine::clock::Clock;
 use windrow_engine::execute::{Attempt, Executor, Limits, Outcome, Verdict};
 
-/// Targets whose slots, and hosts whose pace, are kept when they are at rest.
+/// Targets whose slots, and hosts whose pace, are kept while they are idle.
 const TARGETS_MAX: usize = 1_000;
-/// Longest time that a host may have us wait. An engine bounds it by itself; this is for all.
+/// Longest wait that a host may impose. An engine has a bound of its own; this one is for all.
 const HOLD_MS_MAX: u64 = 60_000;
 
-/// An executor with one set of slots for each target, and one pace for each host.
+/// An executor with a concurrency limit for each target and a pace for each host.
 pub struct ThrottledExecutor<E> {
     inner: E,
     clock: Clock,
@@ -29,9 +29,9 @@ pub struct ThrottledExecutor<E> {
     hosts: Mutex<BoundedMap<String, Arc<HostPace>>>,
 }
 
-/// The pace of a host.
+/// The pace of a host, shared by all its targets.
 struct HostPace {
-    /// Who is next to start: they start in the order in which they came.
+    /// Held by the next attempt to start: attempts start in the order of their arrival.
     next: tokio::sync::Mutex<()>,
     pace: Mutex<Pace>,
 }
@@ -41,7 +41,7 @@ impl HostPace {
         Self { next: tokio::sync::Mutex::default(), pace: Mutex::new(Pace::new(bounds)) }
     }
 
-    /// Waits until one more may start.
+    /// Waits until one more attempt may start.
     async fn start(&self, clock: &Clock) {
         let _next = self.next.lock().await;
         loop {
@@ -53,7 +53,7 @@ impl HostPace {
         }
     }
 
-    /// Hears what came of a try, as an engine's own pace does.
+    /// Adapts the pace to the outcome of an attempt, as an engine's own pace does.
     fn observe(&self, now_ms: u64, verdict: &Verdict) {
         let mut pace = self.pace.lock();
         let failure = match verdict {
@@ -73,7 +73,7 @@ impl HostPace {
         }
     }
 
-    /// Whether one more could start, and nothing is to be remembered but that.
+    /// Whether an attempt could start at once, so that the pace need not be kept.
     fn is_at_rest(&self, now_ms: u64) -> bool {
         let mut pace = self.pace.lock().clone();
         pace.delay_ms() == 0.0 && pace.next(now_ms).is_ok()
@@ -81,12 +81,12 @@ impl HostPace {
 }
 
 impl<E: Executor> ThrottledExecutor<E> {
-    /// Bounds what is sent through `inner`.
+    /// Limits what is sent through `inner`.
     pub fn new(inner: E) -> Self {
         Self::with_clock(Clock::machine(), inner)
     }
 
-    /// The same by another clock.
+    /// The same, with another clock.
     pub fn with_clock(clock: Clock, inner: E) -> Self {
         Self {
             inner,
@@ -119,7 +119,7 @@ impl<E: Executor> ThrottledExecutor<E> {
 impl<E: Executor> Executor for ThrottledExecutor<E> {
     async fn execute(&self, attempt: Attempt) -> Outcome {
         let (slots, host) = (self.slots(&attempt.target), self.host_of(&attempt.target));
-        // Nobody closes it, so there is always a slot in the end.
+        // The semaphore is never closed, so there is always a slot in the end.
         let _slot = slots.acquire().await;
         host.start(&self.clock).await;
         let tried = self.inner.execute(attempt).await;

@@ -11,22 +11,22 @@ use tokio_rustls::rustls::pki_types::pem::{self, PemObject as _};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::server::TlsStream;
 
-/// What a connection is secured with. Cheap to clone.
+/// The TLS configuration of a server. Cheap to clone.
 #[derive(Clone)]
 pub struct Tls(TlsAcceptor);
 
 /// A certificate or key that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file that is not there, or holds none.
+    /// A file that is missing, or has no certificate or key.
     #[error("could not read {}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// What reading said.
+        /// Why it could not be read.
         source: pem::Error,
     },
-    /// The two do not fit.
+    /// Certificate and key do not belong together.
     #[error("the certificate and the key cannot be used together")]
     Pair(#[from] tokio_rustls::rustls::Error),
 }

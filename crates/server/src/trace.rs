@@ -1,6 +1,6 @@
-//! Every request has an id and a line in the log: who asked for what, and how it went.
+//! Every request has an id and a line in the log: its route, its status and its time.
 //!
-//! Holds throughout: neither bodies nor keys nor queries are logged, save for the cursor of a page.
+//! Holds throughout: bodies, keys and queries are not logged, apart from the cursor of a page.
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderName, HeaderValue, Method};
@@ -11,11 +11,11 @@ use uuid::Uuid;
 
 use crate::app::App;
 
-/// The header with the id of a request, given or made, and given back.
+/// The header with the id of a request: the client's or a generated one; sent back.
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Of a cursor so much is logged.
+/// How much of a cursor is logged.
 const CURSOR_CHARS_MAX: usize = 200;
-/// Longest id that is taken over.
+/// Longest id that is accepted from a client.
 const ID_BYTES_MAX: usize = 128;
 
 pub(crate) async fn trace(State(app): State<App>, mut request: Request, next: Next) -> Response {
@@ -37,7 +37,7 @@ pub(crate) async fn trace(State(app): State<App>, mut request: Request, next: Ne
     response
 }
 
-/// The caller's own id when it is plain, else a new one.
+/// The client's own id when it is plain, else a new one.
 fn request_id(request: &Request) -> HeaderValue {
     let plain = |value: &&HeaderValue| {
         let bytes = value.as_bytes();
@@ -51,7 +51,7 @@ fn request_id(request: &Request) -> HeaderValue {
     })
 }
 
-/// Where a page begins: the cursor that the page before it gave. It says nothing to strangers.
+/// The cursor of a page; it reveals nothing.
 fn cursor(query: &str) -> Option<String> {
     let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     let (_, after) = pairs.find(|(name, _)| *name == "after")?;
@@ -59,7 +59,7 @@ fn cursor(query: &str) -> Option<String> {
     Some(after.chars().filter(plain).take(CURSOR_CHARS_MAX).collect())
 }
 
-/// A label for a method: those that routes have, and one for all others that callers may think of.
+/// The label of a method: those that routes have, and one for all others.
 fn known(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

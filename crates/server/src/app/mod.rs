@@ -1,4 +1,6 @@
-//! The application: what every handler is given, and the routes.
+//! The application: its parts, the state that every handler gets, and the routes.
+//!
+//! Holds throughout: cloning is cheap, and all clones share one state.
 
 mod tasks;
 
@@ -31,42 +33,42 @@ use crate::{health, openai, rest};
 
 use tasks::Tasks;
 
-/// Which targets there are, and what may be asked of them. Says nothing about where they are.
+/// Which targets there are, and which endpoints each serves. Says nothing about their addresses.
 pub trait Routes: Send + Sync + 'static {
-    /// Err says, for people, why lines for this target that ask for this endpoint cannot be run.
+    /// Whether lines for this target that request this endpoint can be run.
     fn check(&self, target: &Target, endpoint: &str) -> Result<(), Unserved>;
 }
 
 /// Why lines cannot be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unserved {
-    /// Nothing serves the target.
+    /// No upstream serves the target.
     Target,
-    /// What serves the target does not offer the endpoint.
+    /// The target does not serve the endpoint.
     Endpoint,
 }
 
-/// What a server is made of.
+/// What an [`App`] is made of.
 pub struct Parts {
-    /// Where everything is kept.
+    /// The database.
     pub store: Arc<dyn Store>,
-    /// Where outputs are kept.
+    /// The storage of output files.
     pub storage: Storage,
-    /// Which targets there are.
+    /// The targets and their endpoints.
     pub routes: Arc<dyn Routes>,
     /// The engine in this process, if there is one.
     pub engine: Option<Handle>,
-    /// What runs lines in this process, for those who drive a job by hand; none without a worker.
+    /// What runs lines in this process when a job is kicked off; none without a worker.
     pub executor: Option<Arc<dyn Executor>>,
-    /// How a job that is driven by hand is worked on.
+    /// The engine options of a kickoff.
     pub work: windrow_engine::Options,
-    /// How files are read.
+    /// The options of an upload's ingest.
     pub ingest: ingest::Options,
-    /// The bounds.
+    /// The limits of the server.
     pub options: Options,
-    /// The time.
+    /// The clock.
     pub clock: Clock,
-    /// Where numbers are kept; the store and the executor should be counted by it, too.
+    /// The metrics; store and executor should be wrapped by the same ones.
     pub metrics: Metrics,
 }
 
@@ -93,12 +95,12 @@ pub struct App {
 }
 
 impl App {
-    /// Puts the parts together, without messages.
+    /// An application without the messages API.
     pub fn new(parts: Parts) -> Self {
         Self::build(parts, None)
     }
 
-    /// The same, with messages.
+    /// An application with the messages API.
     pub fn with_messages(parts: Parts, messages: Messages) -> Self {
         Self::build(parts, Some(messages))
     }
@@ -126,7 +128,7 @@ impl App {
         }
     }
 
-    /// Every route, ready to be served.
+    /// All routes, ready to be served by axum.
     pub fn router(&self) -> Router {
         let (router, api) = routes(&self.options).split_for_parts();
         router
@@ -153,7 +155,7 @@ impl App {
     }
 }
 
-/// The routes that the description has.
+/// The routes that the OpenAPI description lists.
 fn routes(options: &Options) -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(outline())
         .nest("/v1", openai::routes(options).merge(messages::routes(options)))
@@ -171,11 +173,11 @@ pub fn openapi() -> String {
 
 async fn nothing_here(uri: Uri) -> Error {
     let path: String = uri.path().chars().take(200).collect();
-    Error::new(Code::NotFound, format!("There is nothing at {path}."))
+    Error::new(Code::NotFound, format!("No route matches {path}."))
 }
 
 async fn wrong_method(method: Method, uri: Uri) -> Error {
     let path: String = uri.path().chars().take(200).collect();
-    let message = format!("{method} is not a method of {path}.");
+    let message = format!("{path} does not support {method}.");
     Error::new(Code::MethodNotAllowed, message)
 }

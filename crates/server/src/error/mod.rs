@@ -1,9 +1,9 @@
 //! Errors as callers see them: one shape, `{"error": {"message", "type", "param", "code"}}`, and one
-//! `match` from a store's [`Kind`] to a status.
+//! `match` from a store's [`Kind`] to a [`Code`].
 //!
-//! Holds throughout: what a caller did wrong is a 4xx that says what to do; what went wrong here is
-//! logged with its causes, and told without them. A permanent conflict is a 400, never a 409: official
-//! clients repeat a 409.
+//! Holds throughout: a caller's mistake is a 4xx that says what to do; a failure of the server is logged
+//! with its causes and answered without them. A permanent conflict is a 400, never a 409: official
+//! clients retry a 409.
 
 mod codes;
 
@@ -17,10 +17,10 @@ use windrow_store::Kind;
 
 pub use codes::Code;
 
-/// What a handler gives.
+/// The result of a handler.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A request that was not fulfilled.
+/// An error of the API.
 #[derive(Debug)]
 pub struct Error {
     /// The stable word that programs match on; it decides the HTTP status.
@@ -29,13 +29,13 @@ pub struct Error {
     pub message: String,
     /// The field or parameter that is wrong.
     pub param: Option<String>,
-    /// When the same request may succeed.
+    /// Seconds after which a retry may succeed.
     pub retry_after_secs: Option<u64>,
-    /// What went wrong, for the log only.
+    /// The cause, for the log only.
     cause: Option<String>,
 }
 
-/// A refusal, whatever the status.
+/// The body of every error response.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Error)]
 pub(crate) struct ErrorResponse<'a> {
@@ -56,7 +56,7 @@ struct ErrorBody<'a> {
     code: Code,
 }
 
-/// The words of OpenAI's API for kinds of errors.
+/// The error types of OpenAI's API.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(clippy::enum_variant_names, reason = "the contract's words")]
@@ -75,45 +75,46 @@ impl Error {
         Self { code, message, param: None, retry_after_secs: None, cause: None }
     }
 
-    /// A parameter that is wrong.
+    /// A parameter or field with a value that is not allowed.
     pub fn invalid(param: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(Code::InvalidValue, message).at(param)
     }
 
-    /// There is no such thing, or it is somebody else's.
+    /// An object that does not exist, or belongs to another owner.
     pub fn missing(what: &str, id: &str) -> Self {
-        // What was asked for may be anything; it is shown as far as an id is long.
+        // The id may be anything that a caller sends; it is shown as far as an id is long.
         let id: String = id.chars().take(80).collect();
-        Self::new(Code::NotFound, format!("There is no {what} {id:?}."))
+        Self::new(Code::NotFound, format!("No {what} found with id {id:?}."))
     }
 
-    /// Something here went wrong.
+    /// A failure of the server.
     pub fn internal(cause: impl std::fmt::Display) -> Self {
-        let message = "Something went wrong here; the log has it under this request's id.";
+        let message =
+            "Internal server error; the server's log has the cause under this request's id.";
         let error = Self::new(Code::InternalError, message);
         Self { cause: Some(cause.to_string()), ..error }
     }
 
-    /// A body that did not come in time.
+    /// A request body that did not arrive in time.
     pub fn too_slow() -> Self {
-        let message = "The body did not come in time.";
+        let message = "The request body did not arrive in time.";
         Self::new(Code::BodyTooSlow, message)
     }
 
     /// An upload that fell silent, or came in too slowly on average.
     pub(crate) fn upload_too_slow() -> Self {
-        let message = "The upload fell silent or was too slow; nothing of it is kept.";
+        let message = "The upload stalled or was too slow; nothing of it was stored.";
         Self::new(Code::UploadTooSlow, message)
     }
 
-    /// Which field or parameter it is about.
+    /// Names the field or parameter that is wrong.
     #[must_use]
     pub fn at(mut self, param: impl Into<String>) -> Self {
         self.param = Some(param.into());
         self
     }
 
-    /// When to come again.
+    /// Sets `Retry-After`, in seconds.
     #[must_use]
     pub fn retry_after(mut self, secs: u64) -> Self {
         self.retry_after_secs = Some(secs);
@@ -125,7 +126,7 @@ impl Error {
         self.code.status()
     }
 
-    /// The word of OpenAI's API for this kind of error.
+    /// The error type of OpenAI's API.
     fn kind(&self) -> ErrorType {
         match self.status() {
             StatusCode::UNAUTHORIZED => ErrorType::AuthenticationError,
@@ -142,19 +143,19 @@ impl From<windrow_store::Error> for Error {
         let causes = windrow_store::error::chain(&error);
         match error.kind {
             Kind::Missing => {
-                let what = format!("There is no such thing: {}.", error.subject);
+                let what = format!("Not found: {}.", error.subject);
                 Self::new(Code::NotFound, what)
             }
             Kind::Conflict => Self::new(Code::Conflict, sentence(&causes)),
             Kind::Refused => Self::new(Code::Refused, sentence(&causes)),
             Kind::Invalid => Self::new(Code::InvalidValue, sentence(&causes)),
             Kind::Limited => {
-                let what = "This owner has as many open batches as it may have; wait for one to end, \
-                            or cancel one.";
+                let what =
+                    "Too many open batches for this owner; wait for one to end, or cancel one.";
                 Self::new(Code::OpenBatchesExceeded, what)
             }
             Kind::Busy | Kind::Contended | Kind::Unavailable => {
-                let what = "The database cannot be reached right now; try again in a moment.";
+                let what = "The database is unavailable; retry in a moment.";
                 let busy = Self::new(Code::Unavailable, what);
                 Self { cause: Some(causes), ..busy.retry_after(1) }
             }
@@ -163,7 +164,7 @@ impl From<windrow_store::Error> for Error {
     }
 }
 
-/// A cause as a sentence.
+/// An error text as a sentence.
 fn sentence(causes: &str) -> String {
     let mut letters = causes.chars();
     let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
@@ -204,7 +205,7 @@ impl From<JsonRejection> for Error {
             other => {
                 let text = other.body_text();
                 let what = text.rsplit_once(": ").map_or(text.as_str(), |(_, what)| what);
-                Self::new(Code::InvalidJson, format!("The body is not right: {what}."))
+                Self::new(Code::InvalidJson, format!("Invalid body: {what}."))
             }
         }
     }
@@ -214,9 +215,9 @@ impl From<BytesRejection> for Error {
     fn from(rejection: BytesRejection) -> Self {
         match rejection.status() {
             StatusCode::PAYLOAD_TOO_LARGE => {
-                Self::new(Code::BodyTooLarge, "The body is larger than this call takes.")
+                Self::new(Code::BodyTooLarge, "The request body is larger than this call accepts.")
             }
-            _ => Self::new(Code::BodyBroken, "The body broke off."),
+            _ => Self::new(Code::BodyBroken, "The request body ended early."),
         }
     }
 }
@@ -225,12 +226,12 @@ impl From<QueryRejection> for Error {
     fn from(rejection: QueryRejection) -> Self {
         let text = rejection.body_text();
         let what = text.split_once(": ").map_or(text.as_str(), |(_, what)| what);
-        Self::new(Code::InvalidQuery, format!("The query is not right: {what}."))
+        Self::new(Code::InvalidQuery, format!("Invalid query string: {what}."))
     }
 }
 
 impl From<PathRejection> for Error {
     fn from(_: PathRejection) -> Self {
-        Self::new(Code::NotFound, "There is nothing at this path.")
+        Self::new(Code::NotFound, "No route matches this path.")
     }
 }

@@ -19,12 +19,12 @@ use windrow_domain::message::PAYLOAD_BYTES_MAX;
 use crate::app::App;
 use crate::error::{Code, Error, Result};
 
-/// Deepest nesting of JSON: fewer than what common readers bear.
+/// Deepest nesting of JSON: less than the limit of common parsers.
 pub(super) const NESTED_MAX: usize = 100;
-/// Levels that a body has around a payload.
+/// Levels that a request body has around a payload.
 const AROUND: usize = 4;
 
-/// A body as it came.
+/// The bytes of a request body.
 pub(crate) struct Raw(pub(super) Bytes);
 
 impl FromRequest<App> for Raw {
@@ -58,12 +58,12 @@ pub(super) fn read<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Res
     Ok(value)
 }
 
-/// Err unless the bytes are JSON of bearable depth.
+/// Fails unless the bytes are JSON that is not nested too deeply.
 pub(super) fn check_json(bytes: &[u8]) -> Result<()> {
     check_nesting(bytes, NESTED_MAX)?;
     let read = serde_json::from_slice::<&RawValue>(bytes).map(drop);
     read.map_err(|error| {
-        let message = format!("The body is not JSON: {error}.");
+        let message = format!("The body is not valid JSON: {error}.");
         Error::new(Code::InvalidJson, message)
     })
 }
@@ -93,12 +93,12 @@ fn nesting(bytes: &[u8]) -> usize {
     deepest
 }
 
-/// For a field that may be left out, and may also be the null that JSON has.
+/// Reads a field that may be omitted, and whose null is a value.
 pub(super) fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<RawValue>>, D::Error> {
     Box::<RawValue>::deserialize(from).map(Some)
 }
 
-/// The payload of something that is sent: JSON, or bytes as Base64, or none.
+/// The payload of a message or event: JSON, or bytes as Base64, or none.
 pub(super) fn payload(json: Option<Box<RawValue>>, base64: Option<String>) -> Result<Bytes> {
     let bytes: Bytes = match (json, base64) {
         (Some(_), Some(_)) => {
@@ -119,7 +119,7 @@ pub(super) fn payload(json: Option<Box<RawValue>>, base64: Option<String>) -> Re
     Err(Error::new(Code::PayloadTooLarge, message).at("payload"))
 }
 
-/// What is shown of bytes: JSON when they are, else Base64; nothing when there are none.
+/// A payload for a response: JSON when it is, else Base64; neither when it is empty.
 pub(super) fn shown(bytes: &[u8]) -> (Option<Box<RawValue>>, Option<String>) {
     if bytes.is_empty() {
         return (None, None);

@@ -1,4 +1,4 @@
-//! `/v1/calls`: how a call stands, lists of them, and how they are doing on the whole.
+//! `/v1/calls`: the state of a call, lists of calls and statistics of them.
 
 use std::time::Duration;
 
@@ -23,11 +23,11 @@ use crate::openapi::error_responses::NotFound;
 use crate::pages::SnakePage;
 use crate::params::{self, NUMBER_MAX, none_if_empty, number};
 
-/// How far back statistics look unless told: an hour.
+/// The default window of statistics: an hour.
 pub(super) const WINDOW_MS: u64 = 3_600_000;
-/// Farthest back: thirty days.
+/// The longest window: thirty days.
 const WINDOW_MS_MAX: u64 = 30 * 24 * WINDOW_MS;
-/// From when on a call without an answer is old, or stuck, unless told.
+/// The default age from which a call without an answer is old or stuck.
 pub(super) const OLD_MS: u64 = 60_000;
 
 /// A call.
@@ -52,12 +52,12 @@ pub(crate) struct CallObject {
     /// The reply, when it is not JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     reply_base64: Option<String>,
-    /// Why it failed.
+    /// Why the call failed.
     #[schema(required)]
     error: Option<String>,
-    /// How often the question was repeated.
+    /// How often the request was repeated.
     retry_count: u32,
-    /// The instance that was last seen with it: it began, ran for long, or answered.
+    /// The instance that last started, ran or answered it.
     #[schema(value_type = Option<String>, format = "uuid", required)]
     instance: Option<InstanceId>,
     #[schema(required)]
@@ -68,40 +68,40 @@ pub(crate) struct CallObject {
     created_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
-    /// When it had its answer.
+    /// When it was answered.
     #[schema(value_type = Option<String>, format = DateTime, required)]
     processed_at: Option<Timestamp>,
-    /// How long the answer is kept; null for ever.
+    /// Until when the answer is kept; null for ever.
     #[schema(value_type = Option<String>, format = DateTime, required)]
     expires_at: Option<Timestamp>,
     archived: bool,
 }
 
-/// Where a call is.
+/// The state of a call.
 #[derive(ToSchema)]
 #[schema(as = CallState, rename_all = "snake_case")]
 #[expect(dead_code, reason = "the domain's own goes out; here it is only described")]
 enum CallWord {
-    /// Waits for its turn.
+    /// Waiting for its turn.
     Pending,
-    /// Somebody began with it, or runs it for a while.
+    /// An instance has started it.
     Processing,
-    /// Has its reply.
+    /// Answered with a reply.
     Completed,
-    /// Has its error.
+    /// Answered with an error.
     Failed,
-    /// Had an answer, which is no longer kept.
+    /// Answered; the answer is no longer kept.
     Expired,
 }
 
-/// What becomes of a call whose instance died while it ran.
+/// What happens to a call whose instance dies while it runs.
 #[derive(ToSchema)]
 #[schema(as = CrashPolicy, rename_all = "snake_case")]
 #[expect(dead_code, reason = "the domain's own goes out; here it is only described")]
 enum CrashWord {
     /// It runs again.
     Retry,
-    /// It has failed.
+    /// It fails.
     Fail,
 }
 
@@ -143,7 +143,7 @@ pub(crate) struct WaitQuery {
 
 /// Retrieves a call
 ///
-/// With its answer, if it has one by then.
+/// With its answer, if it has one.
 #[utoipa::path(
     get, path = "/calls/{request_id}", operation_id = "retrieveCall", tag = "Objects",
     security(("key" = [])), params(("request_id" = String, Path), WaitQuery),
@@ -173,19 +173,19 @@ pub(crate) async fn retrieve(
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
-    /// Only of this object, as `type/id`.
+    /// Only calls of this object, as `type/id`.
     #[param(
         max_length = 256,
         pattern = "^([^/\\u0000-\\u001f\\u007f-\\u009f]+/[^\\u0000-\\u001f\\u007f-\\u009f]+)?$"
     )]
     object: Option<String>,
-    /// Only in one of these states: separated by commas.
+    /// Only calls in these states, separated by commas.
     #[param(value_type = Option<Vec<CallWord>>, inline, style = Form, explode = false)]
     state: Option<String>,
-    /// Only those that this instance was last seen with.
+    /// Only calls that this instance was last seen with.
     #[param(format = "uuid")]
     instance: Option<String>,
-    /// Only those that are processing for so many milliseconds.
+    /// Only calls that have been processing for at least so many milliseconds.
     #[param(maximum = 9223372036854775807_u64)]
     stuck_ms: Option<u64>,
 }
@@ -219,7 +219,7 @@ pub(crate) async fn list(
     while let Some((after, limit)) = page.next() {
         let mut step =
             message_store.calls(&scope, CallsQuery { after, limit, ..asked.clone() }).await;
-        // Of a list nobody reads all replies; each may be large.
+        // A list has no replies: each may be large.
         step.iter_mut().flat_map(|step| &mut step.rows).for_each(|call| call.reply = None);
         page.add(step, |call: &Call| call.args.len())?;
     }
@@ -227,7 +227,7 @@ pub(crate) async fn list(
 }
 
 fn object(name: String) -> Result<(String, String)> {
-    let bad = || Error::invalid("object", "`object` must be a type, a slash and an id.");
+    let bad = || Error::invalid("object", "`object` must have the form `type/id`.");
     let (object_type, id) = name.split_once('/').ok_or_else(bad)?;
     windrow_domain::call::object_stream(object_type, id).map_err(|_| bad())?;
     Ok((object_type.to_owned(), id.to_owned()))
@@ -239,12 +239,12 @@ fn states(params: Option<&str>) -> Result<Vec<CallState>> {
     let states = params.map(|word| word.to_ascii_lowercase().parse());
     states.collect::<Result<_, String>>().map_err(|_| {
         let known = CallState::ALL.map(CallState::as_str).join(", ");
-        Error::invalid("state", format!("The states of calls are {known}."))
+        Error::invalid("state", format!("`state` must be one or more of {known}."))
     })
 }
 
 fn instance(id: &str) -> Result<InstanceId> {
-    id.parse().map_err(|_| Error::invalid("instance", "`instance` is no id of an instance."))
+    id.parse().map_err(|_| Error::invalid("instance", "`instance` must be the id of an instance."))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -262,30 +262,30 @@ pub(crate) struct Window {
     owner: Option<String>,
 }
 
-/// How calls are doing.
+/// Statistics of calls.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = CallStats)]
 pub(crate) struct Stats {
     /// Calls of the window by state, those in the archive included; pending and processing ones of any time.
     #[schema(inline)]
     by_state: Vec<ByState>,
-    /// Age of the oldest that is pending, in milliseconds.
+    /// Age of the oldest pending call, in milliseconds.
     #[schema(required)]
     pending_age_ms: Option<u64>,
-    /// Pending ones that are old.
+    /// Pending calls older than `oldMs`.
     pending_old: u64,
-    /// Those that somebody began with long ago.
+    /// Calls that have been processing for longer than `oldMs`.
     stuck: u64,
-    /// Milliseconds from question to answer, of those answered within the window: half took no longer.
+    /// Milliseconds from request to answer, of calls answered within the window: the median.
     #[schema(required)]
     p50_ms: Option<f64>,
-    /// 95 of 100 took no longer.
+    /// The 95th percentile.
     #[schema(required)]
     p95_ms: Option<f64>,
-    /// 99 of 100 took no longer.
+    /// The 99th percentile.
     #[schema(required)]
     p99_ms: Option<f64>,
-    /// Share of those answered within the window that failed, without expired ones.
+    /// Share of the calls answered within the window that failed, without expired ones.
     #[schema(required)]
     failure_rate: Option<f64>,
     /// By method, the most repeated first.
@@ -295,7 +295,7 @@ pub(crate) struct Stats {
     rows: u64,
     /// Calls in the archive.
     archived_rows: u64,
-    /// What both take on disk, as far as the database says; null for one owner.
+    /// Size of both on disk, as far as the database says; null for one owner.
     #[schema(required)]
     bytes: Option<u64>,
 }
@@ -312,13 +312,13 @@ struct Retries {
     object_type: String,
     method: String,
     calls: u64,
-    /// Repeats for each call, on average.
+    /// Repeats of a call, on average.
     retries_mean: f64,
 }
 
 /// How calls are doing
 ///
-/// Counts, ages, times to the answer, failures and repeats.
+/// Counts, ages, latencies, failures and repeats.
 #[utoipa::path(
     get, path = "/calls/stats", operation_id = "callStats", tag = "Objects", security(("key" = [])),
     params(Window),

@@ -1,4 +1,4 @@
-//! `/v1/dead-letters`: messages that were given up on, sent again or forgotten.
+//! `/v1/dead-letters`: lists messages that were given up on, replays and discards them.
 
 use axum::extract::State;
 use jiff::Timestamp;
@@ -24,7 +24,7 @@ use crate::pages::SnakePage;
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = DeadLetter)]
 pub(crate) struct DeadLetterObject {
-    /// By which it is sent again or forgotten; not the message's own.
+    /// The id to replay or discard it by; not that of the message.
     #[schema(value_type = String, format = "uuid")]
     id: DeadLetterId,
     message: MessageObject,
@@ -57,7 +57,7 @@ impl From<DeadLetter> for DeadLetterObject {
     }
 }
 
-/// Which dead letters.
+/// The dead letters to replay or discard.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = DeadLetterIds)]
@@ -72,13 +72,13 @@ pub(crate) struct DeadLetterIds {
 #[expect(dead_code, reason = "only described")]
 struct DeadLetterIdText(String);
 
-/// What was sent again.
+/// How many were replayed.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Replayed {
     replayed: u64,
 }
 
-/// What was forgotten.
+/// How many were discarded.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Discarded {
     discarded: u64,
@@ -110,7 +110,7 @@ pub(crate) async fn list(
 
 /// Sends dead letters again
 ///
-/// Each at the end of its stream and with no tries behind it. All or none.
+/// Each at the end of its stream, with its attempts reset. All or none.
 #[utoipa::path(
     post, path = "/dead-letters/replay", operation_id = "replayDeadLetters", tag = "Messages",
     security(("key" = [])), request_body = DeadLetterIds,
@@ -126,7 +126,7 @@ pub(crate) async fn replay(
 
 /// Sends a dead letter again
 ///
-/// At the end of its stream and with no tries behind it.
+/// At the end of its stream, with its attempts reset.
 #[utoipa::path(
     post, path = "/dead-letters/{id}/replay", operation_id = "replayDeadLetter", tag = "Messages",
     security(("key" = [])), params(("id" = String, Path, format = "uuid")),
@@ -148,19 +148,18 @@ async fn replay_all(
     let replayed = messages.client.replay_dead(&caller.scope(), ids).await;
     let replayed = replayed.map_err(|error| match error.kind {
         Kind::Missing => {
-            let message = "One of these dead letters is not there, or is somebody else's; none was \
-                           sent again.";
+            let message = "At least one of these dead letters was not found; none was replayed.";
             Error::new(Code::NotFound, message).at("ids")
         }
         _ => into_api_error(error),
     })?;
-    tracing::info!(letters = replayed.len(), by = %caller.key, "dead letters sent again");
+    tracing::info!(letters = replayed.len(), by = %caller.key, "dead letters replayed");
     Ok(axum::Json(Replayed { replayed: replayed.len() as u64 }))
 }
 
 /// Forgets dead letters
 ///
-/// For good. Those that are not there are passed over.
+/// For good. Ids that do not exist are ignored.
 #[utoipa::path(
     post, path = "/dead-letters/discard", operation_id = "discardDeadLetters", tag = "Messages",
     security(("key" = [])), request_body = DeadLetterIds,
@@ -197,7 +196,7 @@ async fn discard_all(app: &App, caller: &Caller, ids: &[DeadLetterId]) -> Result
     let message_store = app.messages()?.message_store();
     let discarded =
         message_store.discard_dead(&caller.scope(), ids).await.map_err(into_api_error)?;
-    tracing::info!(letters = discarded, by = %caller.key, "dead letters forgotten");
+    tracing::info!(letters = discarded, by = %caller.key, "dead letters discarded");
     Ok(discarded)
 }
 
@@ -205,13 +204,13 @@ fn parse_id(id: &str) -> Result<DeadLetterId> {
     id.parse().map_err(|_| Error::missing("dead letter", id))
 }
 
-/// Each once, however often it is named.
+/// Each id once, however often it is named.
 fn parse_ids(ids: Vec<String>) -> Result<Vec<DeadLetterId>> {
     if !(1..=SEND_MAX).contains(&ids.len()) {
-        return Err(Error::invalid("ids", format!("There must be 1 to {SEND_MAX} ids.")));
+        return Err(Error::invalid("ids", format!("`ids` must have 1 to {SEND_MAX} entries.")));
     }
     let ids = ids.iter().map(|id| id.parse::<DeadLetterId>());
-    let bad = |_| Error::invalid("ids", "One of the ids is no id of a dead letter.");
+    let bad = |_| Error::invalid("ids", "`ids` must be ids of dead letters.");
     let mut ids = ids.collect::<Result<Vec<_>, _>>().map_err(bad)?;
     ids.sort_unstable();
     ids.dedup();

@@ -48,7 +48,9 @@ pub(super) fn first(headers: &HeaderMap, from: u64) -> Result<u64> {
         // A client that has heard of none may say so.
         _ if last == Some("") => Ok(from),
         Some(Ok(last)) if last < NUMBER_MAX => Ok(last + 1),
-        _ => Err(Error::invalid("Last-Event-ID", "It must be the version of an event.")),
+        _ => {
+            Err(Error::invalid("Last-Event-ID", "`Last-Event-ID` must be the version of an event."))
+        }
     }
 }
 

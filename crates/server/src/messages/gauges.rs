@@ -1,7 +1,7 @@
-//! Numbers of messages, for Prometheus.
+//! Metrics of messages, for Prometheus.
 //!
-//! Holds throughout: the database counts at most twice a minute, however often somebody asks; a label
-//! has few values: methods are those that the database lists, up to its bound.
+//! Holds throughout: a scrape makes the database count at most twice a minute; a label has few values:
+//! methods are those that the database lists, up to its bound.
 
 use std::sync::atomic::AtomicU64;
 
@@ -56,7 +56,7 @@ struct OfCount {
     what: &'static str,
 }
 
-/// Numbers that are read when somebody asks.
+/// Gauges that are read at a scrape.
 #[derive(Default)]
 pub(crate) struct MessageGauges {
     /// When the database counts again.
@@ -109,7 +109,7 @@ impl MessageGauges {
         registry.register("runner", help, self.runner.clone());
     }
 
-    /// Reads them anew, as far as it is time.
+    /// Reads the gauges, and has the database count when it is time.
     pub(crate) async fn read(&self, app: &App) {
         let Ok(messages) = app.messages() else { return };
         self.read_runner(messages);
@@ -124,13 +124,13 @@ impl MessageGauges {
             self.set_partitions(&message_store.partitions().await?);
             Ok::<_, windrow_store::Error>(())
         };
-        // The database may be away: what is known stays until it is back.
+        // While the database is unavailable the last values stay.
         if let Err(error) = read.await {
-            tracing::debug!(error = %windrow_store::error::chain(&error), "messages not counted");
+            tracing::debug!(error = %windrow_store::error::chain(&error), "could not count messages");
         }
     }
 
-    /// Whether it is time to count. Only one of those who ask at the same time hears so.
+    /// Whether it is time to count; true for only one of concurrent scrapes.
     fn is_due(&self, now_ms: u64) -> bool {
         let mut until_ms = self.until_ms.lock();
         let is_due = now_ms >= *until_ms;
@@ -188,7 +188,7 @@ impl MessageGauges {
         set("unowned", partitions.len() - owned);
     }
 
-    /// Of the runner in this process, if there is one.
+    /// Reads the runner of this process, if there is one.
     fn read_runner(&self, messages: &Messages) {
         let Some(gauges) = messages.runner() else { return };
         let counts = [

@@ -1,4 +1,4 @@
-//! `/v1/instances` and `/v1/partitions`: who runs messages, for admins.
+//! `/v1/instances` and `/v1/partitions`: the processes that run messages, for admins.
 
 use axum::extract::State;
 use jiff::Timestamp;
@@ -16,17 +16,17 @@ use crate::auth::Caller;
 use crate::error::Result;
 use crate::openapi::error_responses::NotFound;
 
-/// Instances that are shown: those that joined last.
+/// Instances that are listed: those that joined last.
 const INSTANCES_MAX: usize = 1_000;
 
-/// All there are.
+/// All rows, without pages.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = All)]
 pub(crate) struct All<T> {
     data: Vec<T>,
 }
 
-/// A process that takes part.
+/// A process that runs messages.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Instance {
     #[schema(value_type = String, format = "uuid")]
@@ -34,7 +34,7 @@ pub(crate) struct Instance {
     service: String,
     host: String,
     pid: u32,
-    /// What it says of itself.
+    /// What it reports about itself.
     #[schema(value_type = Option<serde_json::Value>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata: Option<Box<RawValue>>,
@@ -42,7 +42,7 @@ pub(crate) struct Instance {
     joined_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
     heartbeat_at: Timestamp,
-    /// When it left, or was taken for dead.
+    /// When it left or was declared dead.
     #[schema(value_type = Option<String>, format = DateTime, required)]
     tombstoned_at: Option<Timestamp>,
 }
@@ -62,19 +62,19 @@ impl From<Member> for Instance {
     }
 }
 
-/// A part of all streams, which one instance at a time runs.
+/// A share of all streams, which one instance at a time runs.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Partition)]
 pub(crate) struct PartitionObject {
     no: u16,
-    /// How often it was taken.
+    /// How often it changed its owner.
     epoch: u64,
-    /// Who has it; null when it is free.
+    /// The instance that owns it; null when it is free.
     #[schema(value_type = Option<String>, format = "uuid", required)]
     instance: Option<InstanceId>,
-    /// Whether the one who has it is known and alive.
+    /// Whether that instance is alive.
     live: bool,
-    /// The one who had it died, and its streams are gone through one by one.
+    /// Whether its last owner died, so that its streams are checked one by one.
     suspect: bool,
     #[schema(value_type = Option<String>, format = DateTime, required)]
     taken_at: Option<Timestamp>,

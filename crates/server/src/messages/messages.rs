@@ -1,7 +1,7 @@
 //! `/v1/messages` and `/v1/inbox`: sends messages, one or many, and lists those that wait.
 //!
-//! Holds throughout: what comes in one body is sent as a whole or not at all; one with an id can be
-//! sent again, and counts once.
+//! Holds throughout: the messages of one request are sent as a whole or not at all; a message with an id
+//! can be sent again, and counts once.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -28,15 +28,15 @@ use crate::openapi::error_responses::{
 use crate::pages::SnakePage;
 use crate::params::time;
 
-/// A message to be sent.
+/// A message to send.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewMessage)]
 pub(crate) struct Post {
-    /// What it is in order with.
+    /// The stream; messages of a stream are delivered in order.
     #[schema(min_length = 1, max_length = 256, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]+$")]
     stream: String,
-    /// What it is about.
+    /// The kind of message.
     #[schema(
         min_length = 1,
         max_length = 256,
@@ -44,30 +44,32 @@ pub(crate) struct Post {
         example = "order.placed"
     )]
     kind: String,
-    /// What it says, as JSON; kept as it is written here.
+    /// The payload as JSON; kept byte for byte.
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<serde_json::Value>)]
     payload: Option<Box<RawValue>>,
-    /// What it says, when that is not JSON.
+    /// The payload as Base64, when it is not JSON.
     #[schema(
         pattern = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$"
     )]
     payload_base64: Option<String>,
-    /// By which receivers know a repeat; made when it is left out of an outbox's message.
+    /// The id by which receivers recognise a repeat; generated when omitted in the outbox.
     #[schema(min_length = 1, max_length = 256, pattern = "^[^\\u0000]+$")]
     id: Option<String>,
-    /// What travels with it.
+    /// Headers that travel with the message.
     #[serde(default)]
     #[schema(value_type = std::collections::BTreeMap<String, String>)]
     headers: Headers,
-    /// It, and what comes behind it in its stream, waits until then.
+    /// The message, and those behind it in its stream, wait until then.
     #[schema(format = DateTime)]
     not_before: Option<String>,
-    /// Who must all be done with it; usually whoever publishes or handles it.
+    /// The consumers that must all have handled it; by default the one that publishes or handles
+    /// it.
     #[serde(default)]
     #[schema(max_items = 8, value_type = std::collections::BTreeSet<ConsumerName>, inline)]
     consumers: Vec<String>,
-    /// Whether one with the same id counts once. Usually so when it has an id; always in the inbox.
+    /// Whether messages with the same id count once. By default when it has an id; always in the
+    /// inbox.
     dedupe: Option<bool>,
 }
 
@@ -77,7 +79,7 @@ pub(crate) struct Post {
 #[expect(dead_code, reason = "only described")]
 struct ConsumerName(String);
 
-/// Messages to be sent together.
+/// Messages to send together.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewMessages)]
@@ -96,37 +98,37 @@ pub(crate) enum OneOrMany {
     Many(Posts),
 }
 
-/// What tells several messages from one.
+/// Tells several messages from one.
 #[derive(Deserialize)]
 struct Peek {
     messages: Option<IgnoredAny>,
 }
 
-/// Where messages are now.
+/// Receipts of messages that were sent.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SentMessages)]
 pub(crate) struct Receipts {
-    /// In the order in which they came.
+    /// In the order of the request.
     data: Vec<Receipt>,
 }
 
-/// Where a message is now.
+/// The receipt of a message.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SentMessage)]
 struct Receipt {
     id: String,
     #[schema(value_type = String)]
     stream: Stream,
-    /// Its place in its stream; of a repeat, the first one's.
+    /// Its position in its stream; of a repeat, that of the first.
     position: u64,
     partition: u16,
-    /// It was there before, and nothing was sent.
+    /// Whether it had been sent before, so that nothing was sent.
     duplicate: bool,
 }
 
 /// Sends messages to the outbox
 ///
-/// One, or several: all or none, in this order within each stream.
+/// One or several: all or none, in this order within each stream.
 #[utoipa::path(
     post, path = "/messages", operation_id = "sendMessages", tag = "Messages", security(("key" = [])),
     request_body = OneOrMany,
@@ -171,7 +173,7 @@ async fn send(
         None => vec![body::read::<Post>(headers, body)?],
     };
     if !(1..=SEND_MAX).contains(&posts.len()) {
-        let message = format!("There must be 1 to {SEND_MAX} messages.");
+        let message = format!("`messages` must have 1 to {SEND_MAX} entries.");
         return Err(Error::invalid("messages", message));
     }
     let new = posts.into_iter().map(|post| post.into_new(&caller.owner, queue));
@@ -180,8 +182,9 @@ async fn send(
     let sent = messages.client.send(new).await.map_err(|error| match error.kind {
         Kind::Conflict => {
             let causes = windrow_store::error::chain(&error);
-            let message =
-                format!("An id was used for another message; nothing was sent: {causes}.");
+            let message = format!(
+                "An id was used before for a different message; nothing was sent: {causes}."
+            );
             Error::new(Code::MessageIdReused, message).at("id")
         }
         _ => into_api_error(error),
@@ -202,7 +205,8 @@ impl Post {
         let id = match self.id {
             Some(id) => id,
             None if queue == Queue::Inbox => {
-                let message = "A message for the inbox needs an `id`, by which a repeat is known.";
+                let message =
+                    "A message for the inbox requires an `id`; repeats are recognised by it.";
                 return Err(Error::invalid("id", message));
             }
             None => Uuid::now_v7().to_string(),
@@ -233,7 +237,7 @@ pub(crate) struct ListQuery {
     pub(super) stream: Option<String>,
 }
 
-/// Where a message waits.
+/// The queue of a message.
 #[derive(ToSchema)]
 #[schema(as = Queue, rename_all = "snake_case")]
 #[expect(dead_code, reason = "the domain's own goes out; here it is only described")]
@@ -244,7 +248,7 @@ pub(super) enum QueueWord {
 }
 
 impl ListQuery {
-    /// What the store is asked, without where a page begins and how long it is.
+    /// The filters, as the store takes them.
     pub(super) fn asked(&self) -> Result<MessagesQuery> {
         let queue = self.queue.as_deref().map(str::parse).transpose();
         Ok(MessagesQuery {
@@ -255,7 +259,7 @@ impl ListQuery {
     }
 }
 
-/// A message that waits.
+/// A message that waits to be delivered or handled.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Message)]
 pub(crate) struct MessageObject {
@@ -273,7 +277,7 @@ pub(crate) struct MessageObject {
     #[schema(value_type = Option<serde_json::Value>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<Box<RawValue>>,
-    /// What it says, when that is not JSON.
+    /// The payload as Base64, when it is not JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     payload_base64: Option<String>,
     #[schema(value_type = std::collections::BTreeMap<String, String>)]
@@ -282,11 +286,11 @@ pub(crate) struct MessageObject {
     sent_at: Timestamp,
     #[schema(value_type = Option<String>, format = DateTime, required)]
     not_before: Option<Timestamp>,
-    /// Tries that were counted.
+    /// Attempts that were counted.
     attempts: u32,
-    /// The consumers it still waits for; none for the usual one.
+    /// The consumers it still waits for; empty for the default one.
     waiting: Vec<String>,
-    /// What went wrong the last time.
+    /// The error of the last attempt.
     #[schema(required)]
     error: Option<String>,
 }

@@ -1,7 +1,16 @@
-//! The API of messages: calls of objects, the inbox, the outbox, events, and what was given up on.
+//! The messages API under `/v1`: calls of objects, the inbox and the outbox, events, dead letters.
 //!
-//! Fields are snake_case, times RFC 3339, lists go by opaque cursors. Names in paths may hold slashes:
+//! Fields are snake_case, times RFC 3339, lists go by opaque cursors. Names in paths may contain slashes:
 //! those of streams as they are, all others as `%2F`.
+//!
+//! | file | calls |
+//! |---|---|
+//! | `objects`, `calls` | call a method of an object; its state, lists and statistics of calls |
+//! | `messages`, `dead_letters` | send to outbox and inbox; list, replay, discard what was given up on |
+//! | `streams`, `follow` | read, append and follow events |
+//! | `members` | instances and partitions, for admins |
+//! | `state`, `version_cache`, `gauges` | what the calls share; numbers for Prometheus |
+//! | `body`, `pages`, `params`, `path_segments` | payloads, pages, names and paths of this API |
 
 mod body;
 mod calls;

@@ -1,7 +1,8 @@
-//! `POST /v1/objects/{type}/{id}/{method}`: asks an object once, however often the question comes.
+//! `POST /v1/objects/{type}/{id}/{method}`: calls an object's method once, however often the request is
+//! repeated.
 //!
-//! Holds throughout: the answer to a repeat is the first one's; whoever stops waiting is told where to
-//! ask, and the call goes on without them.
+//! Holds throughout: a repeat gets the first call's answer; a client that stops waiting gets the
+//! `Location` of the call, which goes on without it.
 
 use std::time::Duration;
 
@@ -29,13 +30,13 @@ use crate::openapi::Binary;
 use crate::openapi::error_responses::{NotFound, PayloadTooLarge, RequestTimeout};
 use crate::params::{idempotency_key, number};
 
-/// How long an answer is waited for unless the caller says.
+/// The default wait for an answer.
 const WAIT_MS: u64 = 10_000;
 /// Longest wait for an answer.
 pub(super) const WAIT_MS_MAX: u64 = 60_000;
 /// Longest time that an answer is kept when the caller says how long: ten years.
 const EXPIRES_SECS_MAX: u64 = 10 * 366 * 24 * 3600;
-/// When to ask again for an answer that is not there yet.
+/// `Retry-After` of a call without an answer yet.
 const AGAIN_SECS: u64 = 1;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("windrow-request-id");
@@ -118,18 +119,18 @@ pub(crate) async fn call(
     })?;
     let mut call = submitted.call;
     if !call.state.is_ended() && !longest.is_zero() {
-        // It is kept by now: trouble while waiting is no reason to say that it is not.
+        // The call is stored by now: an error while waiting must not look as if it were not.
         match messages.wait(&app, &key, longest).await {
             Ok(outcome) => take(&mut call, outcome),
             Err(error) => {
-                tracing::warn!(error = %windrow_store::error::chain(&error), "answer not waited for");
+                tracing::warn!(error = %windrow_store::error::chain(&error), "could not wait for the answer to a call");
             }
         }
     }
     Ok(answer(&call))
 }
 
-/// The call as it is by now.
+/// Applies an outcome to the call.
 fn take(call: &mut Call, outcome: CallOutcome) {
     match outcome {
         CallOutcome::Pending => {}
@@ -139,7 +140,7 @@ fn take(call: &mut Call, outcome: CallOutcome) {
     }
 }
 
-/// The call that the path and the headers say, without its arguments.
+/// The call that path and headers describe, without its arguments.
 fn new_call(
     caller: &Caller,
     names: Vec<String>,
@@ -147,8 +148,8 @@ fn new_call(
     now: Timestamp,
 ) -> Result<NewCall> {
     let [object_type, object_id, method] = <[String; 3]>::try_from(names).map_err(|_| {
-        let message = "Calls go to /v1/objects/{type}/{id}/{method}; a slash within a name is \
-                       written as %2F.";
+        let message = "Calls go to /v1/objects/{type}/{id}/{method}; encode a slash within a name as \
+                    %2F.";
         Error::new(Code::NotFound, message)
     })?;
     check_name("type", &object_type)?;
@@ -167,28 +168,27 @@ fn new_call(
         args: Bytes::new(),
         policy: policy(headers)?,
         caller_object: caller_object(headers)?,
-        // Which key it was cannot be made up.
+        // The key cannot be forged.
         caller_client: Some(format!("key:{}", caller.key)),
         expires_at: expires_at(headers, now)?,
         waiter: None,
     })
 }
 
-/// A type or a method is a word of its own.
+/// Types and methods are single path segments.
 fn check_name(param: &str, name: &str) -> Result<()> {
     let bad = name.is_empty() || name.contains('/') || name.chars().any(char::is_control);
-    match bad || name.len() > windrow_domain::message::KIND_BYTES_MAX {
-        false => Ok(()),
-        true => {
-            let message = format!("`{param}` must have 1 to 256 bytes and no slash.");
-            Err(Error::invalid(param, message))
-        }
+    if bad || name.len() > windrow_domain::message::KIND_BYTES_MAX {
+        let message = format!("`{param}` must have 1 to 256 bytes and no slash.");
+        Err(Error::invalid(param, message))
+    } else {
+        Ok(())
     }
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str, shown: &str) -> Result<Option<&'a str>> {
     let value = headers.get(name).map(HeaderValue::to_str).transpose();
-    value.map_err(|_| Error::invalid(shown, "It is not plain text."))
+    value.map_err(|_| Error::invalid(shown, format!("`{shown}` must be printable ASCII.")))
 }
 
 fn policy(headers: &HeaderMap) -> Result<CrashPolicy> {
@@ -200,9 +200,10 @@ fn policy(headers: &HeaderMap) -> Result<CrashPolicy> {
 fn caller_object(headers: &HeaderMap) -> Result<Option<String>> {
     let name = "Windrow-Caller-Object";
     match text(headers, CALLER_OBJECT, name)? {
-        Some(object) if object.len() > CALLER_BYTES_MAX => {
-            Err(Error::invalid(name, format!("It has at most {CALLER_BYTES_MAX} bytes.")))
-        }
+        Some(object) if object.len() > CALLER_BYTES_MAX => Err(Error::invalid(
+            name,
+            format!("`{name}` may have at most {CALLER_BYTES_MAX} bytes."),
+        )),
         object => Ok(object.filter(|object| !object.is_empty()).map(str::to_owned)),
     }
 }
@@ -211,12 +212,12 @@ fn expires_at(headers: &HeaderMap, now: Timestamp) -> Result<Option<Timestamp>> 
     let name = "Windrow-Expires-In";
     let Some(secs) = text(headers, EXPIRES_IN, name)? else { return Ok(None) };
     let secs = secs.trim().parse::<u64>().ok().filter(|secs| (1..=EXPIRES_SECS_MAX).contains(secs));
-    let bad = || Error::invalid(name, format!("It must be 1 to {EXPIRES_SECS_MAX} seconds."));
+    let bad = || Error::invalid(name, format!("`{name}` must be 1 to {EXPIRES_SECS_MAX} seconds."));
     let secs = i64::try_from(secs.ok_or_else(bad)?).map_err(|_| bad())?;
     now.checked_add(SignedDuration::from_secs(secs)).map(Some).map_err(|_| bad())
 }
 
-/// How long the caller wants to wait: as the query says, or else as it prefers.
+/// How long to wait: as `waitMs` says, or else the header `Prefer`.
 fn longest_wait(headers: &HeaderMap, wait_ms: Option<u64>) -> Result<Duration> {
     let ms = match wait_ms {
         Some(_) => number("waitMs", wait_ms, WAIT_MS, WAIT_MS_MAX)?,
@@ -247,7 +248,7 @@ fn reused(id: &RequestId) -> Error {
     Error::new(Code::IdempotencyKeyReused, message).at("Idempotency-Key")
 }
 
-/// A call as the answer to its question.
+/// The response of a call.
 fn answer(call: &Call) -> Response {
     let mut response = match call.state {
         CallState::Completed => reply(call.reply.clone().unwrap_or_default()),
@@ -256,14 +257,13 @@ fn answer(call: &Call) -> Response {
             Error::new(Code::CallFailed, error).into_response()
         }
         CallState::Expired => {
-            let message =
-                "This call was answered, and its answer was kept as long as was asked for.";
+            let message = "This call was answered, and its answer has expired.";
             Error::new(Code::CallExpired, message).into_response()
         }
         CallState::Pending | CallState::Processing => pending(call),
     };
     let headers = response.headers_mut();
-    // Ids that came in a header go out in one, and those made here are plain.
+    // Ids that came in a header fit into one, and those generated here do, too.
     if let Ok(id) = HeaderValue::from_str(call.key.request_id.as_str()) {
         headers.insert(REQUEST_ID, id);
     }
@@ -291,10 +291,10 @@ fn pending(call: &Call) -> Response {
     response
 }
 
-/// Where a call can be asked for.
+/// The path of a call.
 fn location(id: &RequestId) -> String {
     match id.as_str() {
-        // Written plainly it is another call of this API.
+        // Unencoded it would be the path of the statistics.
         "stats" => "/v1/calls/%73tats".to_owned(),
         id => format!("/v1/calls/{}", encode(id)),
     }

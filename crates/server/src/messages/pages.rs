@@ -27,7 +27,7 @@ pub(crate) struct PageQuery {
     /// Whose: `me`, or for admins an owner, or `all`.
     #[param(max_length = 256, default = "me", pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
     owner: Option<String>,
-    /// The `next_cursor` of the page before, which asked for the same.
+    /// The `next_cursor` of the previous page of the same list.
     #[param(max_length = 1024, pattern = "^[A-Za-z0-9._-]*$")]
     after: Option<String>,
     /// How many at most; fewer when they are large.
@@ -44,7 +44,7 @@ impl PageQuery {
     }
 }
 
-/// How much of a page is still to be asked for, when rows may be large.
+/// How much of a page is still to be read, when rows may be large.
 pub(super) struct PageBudget {
     limit: u32,
     rows: u32,
@@ -56,7 +56,7 @@ impl PageBudget {
         Self { limit, rows: 0, bytes: 0 }
     }
 
-    /// How many to ask for next; none when the page is full.
+    /// How many rows to read next; none when the page is full.
     pub(super) fn next(&self) -> Option<u32> {
         let left = self.limit.saturating_sub(self.rows);
         if left == 0 || self.bytes >= PAGE_BYTES_MAX {
@@ -66,7 +66,7 @@ impl PageBudget {
         Some(left.min(most))
     }
 
-    /// Takes note of rows that came.
+    /// Counts rows that were read.
     pub(super) fn spend(&mut self, sizes: impl IntoIterator<Item = usize>) {
         for size in sizes {
             self.rows += 1;
@@ -75,12 +75,12 @@ impl PageBudget {
     }
 }
 
-/// A page that is asked for in small steps, and ends early when its rows are large.
+/// A page that is read in small steps, and ends early when its rows are large.
 pub(super) struct PageBuilder<T> {
     page: Page<T>,
     budget: PageBudget,
     has_cursor: bool,
-    /// Rows that were asked for last; none when there are no more.
+    /// Rows that the last step asked for; none when there are no more.
     asked: Option<u32>,
 }
 
@@ -91,7 +91,7 @@ impl<T> PageBuilder<T> {
         Self { page: Page { rows, next }, budget, has_cursor, asked: Some(0) }
     }
 
-    /// Where the next step begins, and how many rows it has; none when the page is done.
+    /// The cursor and the size of the next step; none when the page is done.
     pub(super) fn next(&mut self) -> Option<(Option<String>, u32)> {
         self.asked?;
         let rows = self.budget.next()?;
@@ -99,7 +99,7 @@ impl<T> PageBuilder<T> {
         Some((self.page.next.clone(), rows))
     }
 
-    /// Takes what a step gave.
+    /// Adds the rows of a step.
     pub(super) fn add(
         &mut self,
         step: windrow_store::Result<Page<T>>,

@@ -1,7 +1,7 @@
-//! The end of a path, piece by piece, and how to write one.
+//! The segments of a path behind the collection's name, and how to encode one.
 //!
-//! Holds throughout: a slash that was written as `%2F` is part of a name and parts none; pieces that
-//! are empty are seen, so that whoever reads them can refuse them by name.
+//! Holds throughout: a slash that is encoded as `%2F` belongs to a name and separates nothing; empty
+//! segments are kept, so that a handler can refuse them by name.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -18,7 +18,7 @@ impl FromRequestParts<App> for PathSegments {
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self> {
         let path = parts.uri.path().trim_start_matches('/');
         let pieces = path.split('/').skip(1).map(decode).collect::<Option<Vec<String>>>();
-        let bad = || Error::new(Code::InvalidPath, "The path is not UTF-8.");
+        let bad = || Error::new(Code::InvalidPath, "The path is not valid UTF-8.");
         pieces.map(Self).ok_or_else(bad)
     }
 }
@@ -46,10 +46,8 @@ fn decode(piece: &str) -> Option<String> {
 /// A name as a piece of a path.
 pub(super) fn encode(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~:@".contains(&byte);
-    let piece = |byte: u8| match plain(byte) {
-        true => char::from(byte).to_string(),
-        false => format!("%{byte:02X}"),
-    };
+    let piece =
+        |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     name.bytes().map(piece).collect()
 }
 

@@ -1,7 +1,7 @@
-//! What the calls of this API share: the database's messages, and who waits for answers.
+//! What the calls of the messages API share: the client of the message store, the versions of streams
+//! and the number of requests that wait for answers.
 //!
-//! Holds throughout: so many wait for answers and no more; further ones are answered at once with what
-//! is known.
+//! Holds throughout: at most `WAITERS_MAX` requests wait for an answer; further ones get the call as it is.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use super::version_cache::VersionCache;
 use crate::app::App;
 use crate::error::{Code, Error};
 
-/// Callers that wait for an answer at the same time.
+/// Requests that wait for an answer at the same time.
 const WAITERS_MAX: usize = 1_000;
 
-/// Numbers of a runner.
+/// Reads the gauges of a runner.
 type Watch = Box<dyn Fn() -> Gauges + Send + Sync>;
 
-/// The messages of a server.
+/// The messages API of a server: its client, and what its calls share.
 pub struct Messages {
     pub(super) client: Client,
     pub(super) versions: VersionCache,
@@ -31,13 +31,13 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// By this client: the runner's, when there is one in this process.
+    /// With this client: the runner's, when there is one in this process.
     pub fn new(client: Client) -> Self {
         let waiters = Semaphore::new(WAITERS_MAX);
         Self { client, versions: VersionCache::default(), waiters, watch: None }
     }
 
-    /// With the numbers of the runner in this process.
+    /// Adds the gauges of the runner in this process.
     #[must_use]
     pub fn watched(mut self, watch: impl Fn() -> Gauges + Send + Sync + 'static) -> Self {
         self.watch = Some(Box::new(watch));
@@ -48,12 +48,13 @@ impl Messages {
         self.client.store()
     }
 
-    /// The numbers of the runner in this process, if there is one.
+    /// The gauges of the runner in this process, if there is one.
     pub(super) fn runner(&self) -> Option<Gauges> {
         self.watch.as_ref().map(|watch| watch())
     }
 
-    /// What a call says when it has its answer, or after that time; none when nobody can wait here.
+    /// The outcome of a call, waited for at most that long; pending at once when too many requests
+    /// wait.
     pub(super) async fn wait(
         &self,
         app: &App,
@@ -68,24 +69,23 @@ impl Messages {
     }
 }
 
-/// What a client says, for callers.
+/// The API's error for an error of the client.
 pub(super) fn refused(error: ClientError) -> Error {
     match error {
         ClientError::Store(error) => into_api_error(error),
         ClientError::UnknownObjectType { object_type, known } => {
             let shown: String = object_type.chars().take(80).collect();
             let known = match known.as_slice() {
-                [] => "it has none".to_owned(),
-                known => format!("there are {}", list(known)),
+                [] => "this service has no object types".to_owned(),
+                known => format!("known types are {}", list(known)),
             };
-            let message =
-                format!("The service here has no objects of the type {shown:?}; {known}.");
+            let message = format!("Unknown object type {shown:?}; {known}.");
             Error::new(Code::UnknownObjectType, message).at("type")
         }
     }
 }
 
-/// Types that a refusal lists.
+/// Object types that an error lists.
 const TYPES_SHOWN_MAX: usize = 20;
 
 fn list(known: &[String]) -> String {

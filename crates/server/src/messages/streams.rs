@@ -1,4 +1,4 @@
-//! `/v1/streams/{stream}/events` and `/v1/events`: reads events, follows them, appends them.
+//! `/v1/streams/{stream}/events` and `/v1/events`: reads, follows and appends events.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
@@ -33,15 +33,15 @@ use crate::openapi::error_responses::{
 use crate::pages::SnakePage;
 use crate::params::{NUMBER_MAX, PAGE_USUAL, limit, number};
 
-/// What a conflict of versions says in headers, for programs.
+/// Headers of a version conflict, for programs.
 const EXPECTED: &str = "windrow-expected-version";
 const ACTUAL: &str = "windrow-actual-version";
-/// What one who asks for pruned events is told in headers, for programs.
+/// Headers of a request for pruned events, for programs.
 const FIRST: &str = "windrow-first-version";
 const SNAPSHOT: &str = "windrow-snapshot-version";
-/// For a writer that believes nothing.
+/// For a writer that expects no version.
 const ANY: &str = "any";
-/// Up to here every whole number is one that JSON's readers keep exactly.
+/// Up to here JSON readers keep every whole number exactly.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// An event.
@@ -52,15 +52,15 @@ pub(crate) struct EventObject {
     owner: Owner,
     #[schema(value_type = String)]
     stream: Stream,
-    /// Its place in its stream, from one.
+    /// Its position in its stream, from one.
     pub(super) version: u64,
     id: String,
     kind: String,
-    /// What is to be known about it, when that is JSON.
+    /// The payload, when it is JSON.
     #[schema(value_type = Option<serde_json::Value>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<Box<RawValue>>,
-    /// What is to be known about it, when that is not JSON.
+    /// The payload as Base64, when it is not JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     payload_base64: Option<String>,
     #[schema(value_type = std::collections::BTreeMap<String, String>)]
@@ -95,7 +95,7 @@ pub(crate) struct ReadQuery {
     /// How many at most; fewer when they are large.
     #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u32>,
-    /// Goes on with what is appended later, as server-sent events.
+    /// Stay connected and get what is appended later, as server-sent events.
     #[param(schema_with = follow_schema)]
     follow: Option<String>,
 }
@@ -154,7 +154,7 @@ pub(crate) async fn read(
         Ok(events) => events,
         Err(error) => match error.pruned().cloned() {
             Some(pruned) => return Ok(gone(&pruned)),
-            // One who follows waits until the database is back.
+            // A follower waits until the database is back.
             None if is_followed => Vec::new(),
             None => return Err(into_api_error(error)),
         },
@@ -189,12 +189,12 @@ pub(super) async fn page(
     Ok(events)
 }
 
-/// Whether a switch is there: its name alone is enough.
+/// Whether a switch is on: its name alone is enough.
 fn is_wanted(param: &str, word: Option<&str>) -> Result<bool> {
     match word {
         None | Some("false" | "0") => Ok(false),
         Some("" | "true" | "1") => Ok(true),
-        Some(_) => Err(Error::invalid(param, format!("`{param}` is true, false or empty."))),
+        Some(_) => Err(Error::invalid(param, format!("`{param}` must be true, false or empty."))),
     }
 }
 
@@ -209,7 +209,7 @@ fn stream_of(mut names: Vec<String>) -> Result<Stream> {
     }
 }
 
-/// Events to be appended.
+/// Events to append.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewEvents)]
@@ -227,7 +227,7 @@ fn any() -> Value {
     Value::from(ANY)
 }
 
-/// What a writer believes to be the stream's last version.
+/// The last version that a writer expects.
 fn expected(believed: &Value) -> Result<Expected> {
     // JSON knows one kind of number: 4.0 is 4, as far as such numbers are exact.
     let whole = |number: f64| number.fract() == 0.0 && (0.0..=EXACT_MAX).contains(&number);
@@ -238,7 +238,7 @@ fn expected(believed: &Value) -> Result<Expected> {
         (None, Some(number)) if whole(number) => Ok(Expected::Version(number as u64)),
         _ if believed == ANY => Ok(Expected::Any),
         _ => {
-            let message = "`expected` is \"any\", or the number of the stream's last version.";
+            let message = "`expected` must be \"any\" or the stream's last version.";
             Err(Error::invalid("expected", message))
         }
     }
@@ -251,12 +251,12 @@ fn expected_schema() -> Schema {
     Schema::OneOf(OneOfBuilder::new().item(any).item(most).build())
 }
 
-/// An event to be appended.
+/// An event to append.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewEvent)]
 pub(crate) struct Post {
-    /// What happened.
+    /// The kind of event.
     #[schema(
         min_length = 1,
         max_length = 256,
@@ -264,25 +264,25 @@ pub(crate) struct Post {
         example = "money.deposited"
     )]
     kind: String,
-    /// Its name. With an expected version, a repeat with the same names gives the same answer.
+    /// Its id. With an expected version, a repeat with the same ids gets the same answer.
     #[schema(min_length = 1, max_length = 256, pattern = "^[^\\u0000]+$")]
     id: Option<String>,
-    /// What is to be known about it, as JSON; kept as it is written here.
+    /// The payload as JSON; kept byte for byte.
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<serde_json::Value>)]
     payload: Option<Box<RawValue>>,
-    /// What is to be known about it, when that is not JSON.
+    /// The payload as Base64, when it is not JSON.
     #[schema(
         pattern = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$"
     )]
     payload_base64: Option<String>,
-    /// What travels with it.
+    /// Headers of the event.
     #[serde(default)]
     #[schema(value_type = std::collections::BTreeMap<String, String>)]
     headers: Headers,
 }
 
-/// Where the events are now.
+/// The versions of the appended events.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = AppendedEvents)]
 pub(crate) struct Appended {
@@ -315,7 +315,10 @@ pub(crate) async fn append(
     let stream = stream_of(names)?;
     let posts: Posts = body::read(&headers, &body)?;
     if !(1..=SEND_MAX).contains(&posts.events.len()) {
-        return Err(Error::invalid("events", format!("There must be 1 to {SEND_MAX} events.")));
+        return Err(Error::invalid(
+            "events",
+            format!("`events` must have 1 to {SEND_MAX} entries."),
+        ));
     }
     let events = posts.events.into_iter().map(Post::into_new).collect::<Result<Vec<_>>>()?;
     let append = Append {
@@ -341,8 +344,8 @@ pub(crate) async fn append(
 fn gone(pruned: &Pruned) -> Response {
     let Pruned { stream, first, snapshot } = pruned;
     let message = format!(
-        "Old events of the stream {stream:?} were pruned: it begins at version {first}, and its \
-         snapshot is at {snapshot}."
+        "Old events of the stream {stream:?} were pruned: it starts at version \
+                    {first}, and its snapshot is at {snapshot}."
     );
     let error = Error::new(Code::EventsPruned, message).at("from");
     let mut response = error.into_response();
@@ -354,8 +357,8 @@ fn gone(pruned: &Pruned) -> Response {
 fn conflicting(conflict: &VersionConflict) -> Response {
     let VersionConflict { stream, expected, actual } = conflict;
     let message = format!(
-        "The stream {stream:?} is at version {actual}, not at {expected} as was expected; nothing \
-         was appended."
+        "The stream {stream:?} is at version {actual}, not at {expected} as expected; \
+                    nothing was appended."
     );
     let error = Error::new(Code::VersionConflict, message).at("expected");
     let mut response = error.into_response();

@@ -1,4 +1,4 @@
-//! The executor, counted: tries by target and outcome.
+//! An executor that counts its attempts by target and outcome.
 
 use async_trait::async_trait;
 use windrow_domain::Target;
@@ -7,7 +7,7 @@ use windrow_engine::execute::{Attempt, Executor, Limits, Outcome, Verdict};
 
 use super::{AttemptLabels, Metrics, OutcomeLabel};
 
-/// An executor whose tries are counted.
+/// An executor whose attempts are counted.
 pub struct Counted<E> {
     inner: E,
     metrics: Metrics,

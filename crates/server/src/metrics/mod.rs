@@ -1,7 +1,7 @@
-//! Metrics: numbers for Prometheus, counted where they happen.
+//! Metrics for Prometheus, counted where they happen.
 //!
 //! Holds throughout: a label has few values (verbs, statuses, codes, targets of this process up to a
-//! bound); nobody who asks for the numbers makes the database count more than twice a minute.
+//! bound); a scrape makes the database count at most twice a minute.
 
 mod executor;
 mod pending;
@@ -41,7 +41,7 @@ use store::Timed;
 /// Targets that are counted by name; the rest is counted as one.
 const TARGETS_MAX: usize = 200;
 
-/// A label of one word.
+/// The verb of a store call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct VerbLabel {
     verb: &'static str,
@@ -86,7 +86,7 @@ struct RequestLabels {
     status: u16,
 }
 
-/// All numbers of one process.
+/// The metrics of one process. Cheap to clone.
 #[derive(Clone)]
 pub struct Metrics(Arc<Instruments>);
 
@@ -111,7 +111,7 @@ struct Instruments {
     messages: MessageGauges,
 }
 
-/// Numbers that are read when somebody asks.
+/// Gauges that are read at a scrape.
 #[derive(Default)]
 struct GaugeSet {
     connections: Family<StatusLabel, Gauge>,
@@ -134,7 +134,7 @@ fn seconds() -> Histogram {
 }
 
 impl Metrics {
-    /// Everything at zero.
+    /// All metrics at zero.
     pub fn new(clock: Clock) -> Self {
         let mut instruments = Instruments {
             registry: Registry::with_prefix("windrow"),
@@ -159,29 +159,29 @@ impl Metrics {
         Self(Arc::new(instruments))
     }
 
-    /// The same store, timed.
+    /// The store with a layer that times its calls.
     pub fn store(&self, inner: Arc<dyn Store>) -> Arc<dyn Store> {
         Arc::new(LayeredStore::new(inner, Timed(self.clone())))
     }
 
-    /// The same executor, counted.
+    /// The executor, with its attempts counted.
     pub fn executor<E: Executor>(&self, inner: E) -> Counted<E> {
         Counted::new(inner, self.clone())
     }
 
-    /// A file was taken in.
+    /// Counts an upload.
     pub(crate) fn observe_ingest(&self, took: Duration) {
         self.0.ingest_seconds.observe(took.as_secs_f64());
     }
 
-    /// A batch was closed.
+    /// Counts a batch that was closed.
     pub fn observe_closed(&self, batch: &Batch) {
         if let (Some(from), Some(to)) = (batch.finalizing_at, batch.closed_at) {
             self.0.finalise_seconds.observe(to.duration_since(from).as_secs_f64());
         }
     }
 
-    /// A request of the API was answered.
+    /// Counts a request of the API.
     pub(crate) fn observe_request(
         &self,
         method: &'static str,
@@ -194,7 +194,7 @@ impl Metrics {
         self.0.http_seconds.observe(took.as_secs_f64());
     }
 
-    /// A target's name, as long as there are not too many of them.
+    /// The label of a target: its name, or `other` beyond the bound.
     fn target_label(&self, target: &str) -> String {
         let mut names = self.0.names.lock();
         if !names.contains(target) && names.len() >= TARGETS_MAX {

@@ -1,4 +1,4 @@
-//! How much is pending, counted now and then.
+//! The number of pending lines, counted at most twice a minute.
 
 use parking_lot::Mutex;
 use windrow_domain::State;

@@ -1,4 +1,4 @@
-//! The store, timed: how long each verb takes, and what turns did.
+//! A store layer that times every call, and counts what turns did.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ impl StoreLayer for Timed {
                 .inc();
         }
         if took >= SLOW && PAGES.contains(&verb) {
-            tracing::warn!(verb, elapsed_ms = took.as_millis(), "slow page");
+            tracing::warn!(verb, elapsed_ms = took.as_millis(), "list query was slow");
         }
     }
 

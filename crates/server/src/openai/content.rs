@@ -29,15 +29,15 @@ use crate::openapi::Binary;
 use crate::openapi::error_responses::{NotFound, RangeNotSatisfiable};
 use crate::range::{RequestedRange, read_range};
 
-/// Most bytes of results in memory while an output is made for one reader.
+/// Most bytes of results in memory while an output is built for one reader.
 const OUTPUT_BYTES_MAX: u64 = 4 << 20;
-/// Says that a batch still runs, so that there will be more.
+/// The header of an output whose batch is still running.
 const INCOMPLETE: &str = "x-incomplete";
 
 /// Reads a file
 ///
-/// The exact bytes of an upload, or an output. The output of a batch that still runs is what there is
-/// so far, with `X-Incomplete: true`, and in no part of it.
+/// The exact bytes of an upload, or an output. The output of a batch that is still running is what
+/// there is so far, with `X-Incomplete: true`; ranges of it cannot be read.
 #[utoipa::path(
     get, path = "/files/{id}/content", operation_id = "readFile", tag = "Files",
     security(("key" = [])),
@@ -99,7 +99,7 @@ async fn serve_stored(
     Ok(download.part(bytes, range, file.bytes))
 }
 
-/// An output that is made again from the results.
+/// An output that is built again from the results.
 async fn rebuild_output(
     app: &App,
     caller: &Caller,
@@ -113,7 +113,7 @@ async fn rebuild_output(
 
 type Pieces = BoxStream<'static, io::Result<Bytes>>;
 
-/// An output, made while it is read.
+/// An output that is built while it is read.
 fn build_output(
     app: &App,
     scope: Scope,
@@ -158,7 +158,7 @@ async fn chunks(app: &App, scope: Scope, file: &File, range: Range<u64>) -> Resu
     Ok(pieces.boxed())
 }
 
-/// Which part of which chunk a range needs.
+/// The part of each chunk that a range needs.
 fn cuts(sizes: &[u64], range: Range<u64>) -> Vec<(u32, Range<usize>)> {
     let mut start = 0;
     let mut cuts = Vec::new();
@@ -174,11 +174,11 @@ fn cuts(sizes: &[u64], range: Range<u64>) -> Vec<(u32, Range<usize>)> {
     cuts
 }
 
-/// There is nothing in that range.
+/// The error of a range outside the file.
 fn range_not_satisfiable(bytes: u64) -> Response {
     let error = Error::new(
         Code::RangeNotSatisfiable,
-        format!("The file has {bytes} bytes, and none of them in that range."),
+        format!("The requested range is outside the file, which has {bytes} bytes."),
     );
     let mut response = error.at("Range").into_response();
     if let Ok(value) = HeaderValue::try_from(format!("bytes */{bytes}")) {

@@ -1,4 +1,4 @@
-//! `/v1/files`: lists, retrieves, deletes.
+//! `/v1/files`: lists, retrieves and deletes files.
 
 use std::collections::HashMap;
 
@@ -28,16 +28,16 @@ const PURPOSE_BYTES_MAX: usize = 64;
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
-    /// Only those for this: `batch` or `batch_output`.
+    /// Only files with this purpose: `batch` or `batch_output`.
     #[param(max_length = 64, pattern = "^[a-zA-Z0-9_-]+$")]
     purpose: Option<String>,
-    /// How many.
+    /// How many files.
     #[param(minimum = 1, maximum = 10000, default = 10000)]
     limit: Option<u32>,
-    /// By the time they were made; `desc` unless told otherwise.
+    /// By creation time; `desc` by default.
     #[param(inline, nullable = false)]
     order: Option<Order>,
-    /// The last id of the page before.
+    /// The last id of the previous page.
     #[param(pattern = "^file-[0-9a-f]{32}$")]
     after: Option<String>,
 }
@@ -49,7 +49,7 @@ enum Order {
     Desc,
 }
 
-/// A file that is gone.
+/// A file that was deleted.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = DeletedFile)]
 pub(crate) struct Deleted {
@@ -91,9 +91,10 @@ pub(crate) async fn list(
         has_more = found.next.is_some();
         (page.after, page.after_id) = (found.next, None);
     }
-    let again = match files.iter().any(|file| file.output.is_some()) {
-        true => run_again(&app, &scope).await?,
-        false => HashMap::new(),
+    let again = if files.iter().any(|file| file.output.is_some()) {
+        run_again(&app, &scope).await?
+    } else {
+        HashMap::new()
     };
     let shown = |file: File| match &file.output {
         Some(output) if again.contains_key(&output.batch) => {
@@ -106,7 +107,7 @@ pub(crate) async fn list(
     Ok(axum::Json(List::new(data, has_more, |file: &FileObject| file.id.clone())))
 }
 
-/// The batches that were closed and run again: the outputs that they have are not final any more.
+/// Batches that were closed and run again: their outputs are not final any more.
 async fn run_again(app: &App, scope: &Scope) -> Result<HashMap<BatchId, Batch>> {
     let states = BatchState::ALL.into_iter().filter(|state| !state.is_closed()).collect();
     let mut page = BatchesQuery { states, limit: PAGE_MAX, ..BatchesQuery::default() };
@@ -122,12 +123,13 @@ async fn run_again(app: &App, scope: &Scope) -> Result<HashMap<BatchId, Batch>> 
     }
 }
 
-/// A purpose that no file has is none of ours, and fine; a text that is no word is not.
+/// A purpose that no file has is fine; a text that is not a word is not.
 fn check_purpose(purpose: &str) -> Result<()> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    match (1..=PURPOSE_BYTES_MAX).contains(&purpose.len()) && purpose.bytes().all(plain) {
-        true => Ok(()),
-        false => Err(Error::invalid("purpose", "`purpose` must be a word, as `batch`.")),
+    if (1..=PURPOSE_BYTES_MAX).contains(&purpose.len()) && purpose.bytes().all(plain) {
+        Ok(())
+    } else {
+        Err(Error::invalid("purpose", "`purpose` must be a word such as `batch`."))
     }
 }
 
@@ -152,7 +154,7 @@ pub(crate) async fn retrieve(
 
 /// Deletes a file
 ///
-/// One that a batch still needs is refused.
+/// A file that a batch still needs cannot be deleted.
 #[utoipa::path(
     delete, path = "/files/{id}", operation_id = "deleteFile", tag = "Files",
     security(("key" = [])), params(("id" = String, Path, pattern = "^file-[0-9a-f]{32}$")),
@@ -170,17 +172,17 @@ pub(crate) async fn delete(
         Err(error) if error.kind == Kind::Missing => Err(ids::file_not_found(&id)),
         Err(error) if error.kind == Kind::Conflict => Err(Error::new(
             Code::FileInUse,
-            "A batch that is not finished needs this file; wait for it, or cancel it.",
+            "An open batch still needs this file; wait until it has ended, or cancel it.",
         )),
         Err(error) => Err(error.into()),
     }
 }
 
-/// A file that was asked for.
+/// The file that an id names.
 pub(crate) enum FileLookup {
-    /// It is complete.
+    /// A complete file.
     Stored(Box<File>),
-    /// An output of a batch that still runs.
+    /// An output of a batch that is still running.
     Growing { batch: Box<Batch>, kind: OutputKind, id: FileId },
 }
 
@@ -198,19 +200,20 @@ pub(crate) async fn find(app: &App, scope: &Scope, text: &str) -> Result<FileLoo
         Err(error) if error.kind == Kind::Missing => return Err(missing),
         Err(error) => return Err(error.into()),
     };
-    // One that is closed has its outputs as files; what is not there was deleted, or never was.
+    // A closed batch has its outputs as files; what is missing was deleted, or never existed.
     let outputs = Outputs::of(&batch);
     let begun = match kind {
         OutputKind::Output => outputs.output.is_some(),
         OutputKind::Errors => outputs.errors.is_some(),
     };
-    match begun && !batch.state.is_closed() {
-        true => Ok(FileLookup::Growing { batch: Box::new(batch), kind, id }),
-        false => Err(missing),
+    if begun && !batch.state.is_closed() {
+        Ok(FileLookup::Growing { batch: Box::new(batch), kind, id })
+    } else {
+        Err(missing)
     }
 }
 
-/// An output of a batch that was closed and runs again, as after a reprocess, is not final any more.
+/// An output of a batch that was reprocessed is not final any more.
 async fn current_state(app: &App, scope: &Scope, file: File) -> Result<FileLookup> {
     let Some(output) = &file.output else { return Ok(FileLookup::Stored(Box::new(file))) };
     match app.store.batch(scope, output.batch).await {
@@ -218,7 +221,7 @@ async fn current_state(app: &App, scope: &Scope, file: File) -> Result<FileLooku
             Ok(FileLookup::Growing { batch: Box::new(batch), kind: output.kind, id: file.id })
         }
         Ok(_) => Ok(FileLookup::Stored(Box::new(file))),
-        // A batch may be gone before its outputs.
+        // A batch may be deleted before its outputs.
         Err(error) if error.kind == Kind::Missing => Ok(FileLookup::Stored(Box::new(file))),
         Err(error) => Err(error.into()),
     }

@@ -16,7 +16,7 @@ pub(crate) fn batch(id: BatchId) -> String {
     format!("{BATCH}{}", id.0.simple())
 }
 
-/// A text that is no id names nothing.
+/// A text that is not an id names nothing.
 pub(crate) fn parse_file(text: &str) -> Result<FileId> {
     read(FILE, text).map(FileId).ok_or_else(|| file_not_found(text))
 }
@@ -33,12 +33,12 @@ pub(crate) fn batch_not_found(text: &str) -> Error {
     Error::missing("batch", text)
 }
 
-/// An `after` that is no id.
+/// The error of an `after` that is not an id.
 pub(crate) fn invalid_cursor(what: &str) -> Error {
     Error::invalid("after", format!("`after` must be the id of a {what}."))
 }
 
-/// Our own form of an id is read as well; nobody writes it with capital letters or braces.
+/// A plain UUID is accepted as well, in lower case and without braces.
 fn read(prefix: &str, text: &str) -> Option<Uuid> {
     let digits = text.strip_prefix(prefix).unwrap_or(text);
     let plain = digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b'-'));

@@ -1,4 +1,11 @@
-//! OpenAI's files and batches, as official clients speak them.
+//! OpenAI's files and batches, as the official clients speak them.
+//!
+//! | file | calls |
+//! |---|---|
+//! | `upload` | `POST /v1/files` |
+//! | `files`, `content` | list, retrieve, delete a file; read its bytes |
+//! | `batches`, `validate` | create, retrieve, cancel, list batches; check a batch against its file |
+//! | `object`, `list`, `ids`, `model` | the objects and ids of the contract |
 
 mod batches;
 mod content;
@@ -24,7 +31,7 @@ use crate::options::Options;
 pub(crate) fn routes(options: &Options) -> OpenApiRouter<App> {
     let uploads = OpenApiRouter::default()
         .routes(routes!(upload::upload, files::list))
-        // Its own bound holds there: nothing is kept in memory.
+        // Uploads have their own limit and are not held in memory.
         .layer(DefaultBodyLimit::disable());
     OpenApiRouter::default()
         .routes(routes!(files::retrieve, files::delete))
@@ -36,7 +43,7 @@ pub(crate) fn routes(options: &Options) -> OpenApiRouter<App> {
         .merge(uploads)
 }
 
-/// The error of a list that was to go on behind something: that is not there, or somebody else's.
+/// The error of a list whose `after` does not exist, or belongs to another owner.
 fn behind(
     error: windrow_store::Error,
     after: Option<&str>,

@@ -1,7 +1,7 @@
-//! The model of a batch: the one that every line names, when it is the same one.
+//! The model of a batch: the one that every line names, when they all name the same.
 //!
-//! Holds throughout: the lanes tell it, and no line is read; the lanes of a batch stay what they are,
-//! so that one that is asked for again and again is looked up once.
+//! Holds throughout: it is read from the lanes, and no line is read; the lanes of a batch never change,
+//! so its model is looked up once.
 
 use parking_lot::Mutex;
 use windrow_domain::BatchId;
@@ -11,7 +11,7 @@ use windrow_store::{Kind, Scope, Store};
 
 use crate::error::Result;
 
-/// Batches whose model is remembered; beyond it all are forgotten, and found again.
+/// Batches whose model is cached; beyond that the cache starts anew.
 const KNOWN_MAX: usize = 10_000;
 
 /// Models by batch.
@@ -32,7 +32,7 @@ impl Models {
         }
         let lanes = match store.lanes(&Scope::Owner(batch.owner.clone()), batch.id).await {
             Ok(lanes) => lanes,
-            // It went while it was looked at.
+            // The batch was deleted in between.
             Err(error) if error.kind == Kind::Missing => return Ok(None),
             Err(error) => return Err(error.into()),
         };
@@ -43,7 +43,7 @@ impl Models {
     }
 }
 
-/// Lines without a model go by their url, which is no model.
+/// Lines without a model have their URL as target, which is not a model.
 fn only_model(targets: &[&str], endpoint: &str) -> Option<String> {
     let [target] = targets else { return None };
     let path = target.split('?').next().unwrap_or_default();

@@ -38,7 +38,7 @@ pub(crate) struct FileObject {
     status_details: Option<String>,
 }
 
-/// The word that says what an object is.
+/// The type of the object.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum FileTag {
@@ -54,7 +54,7 @@ pub(crate) enum FilePurpose {
     BatchOutput,
 }
 
-/// How far a file is. One with an error has lines that cannot be run.
+/// The status of a file. One with an error has lines that cannot be run.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum FileStatus {
@@ -79,8 +79,7 @@ impl From<File> for FileObject {
                 FileState::Invalid | FileState::Dropped => FileStatus::Error,
             },
             status_details: (file.state == FileState::Invalid).then(|| {
-                "The file does not validate; a batch over it fails with the list of errors."
-                    .to_owned()
+                "The file is invalid; a batch over it fails with the list of errors.".to_owned()
             }),
         }
     }
@@ -97,7 +96,7 @@ pub(crate) fn growing_output(batch: &Batch, id: FileId, name: String) -> FileObj
         filename: name,
         purpose: "batch_output".to_owned(),
         status: FileStatus::Uploaded,
-        status_details: Some("The batch still runs; this output is incomplete.".to_owned()),
+        status_details: Some("The batch is still running; this output is incomplete.".to_owned()),
     }
 }
 
@@ -111,10 +110,10 @@ pub(crate) struct BatchObject {
     object: BatchTag,
     #[schema(example = "/v1/chat/completions")]
     endpoint: String,
-    /// What every line names, when it is the same.
+    /// The model that every line names, when they all name the same.
     #[schema(required)]
     model: Option<String>,
-    /// Why it failed before it began.
+    /// Why the batch failed before it started.
     #[schema(required)]
     errors: Option<Errors>,
     #[schema(pattern = "^file-[0-9a-f]{32}$")]
@@ -152,14 +151,14 @@ pub(crate) struct BatchObject {
     metadata: Option<BTreeMap<String, String>>,
 }
 
-/// The word that says what an object is.
+/// The type of the object.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum BatchTag {
     Batch,
 }
 
-/// How far a batch is. A paused one is in progress to those who know no pause.
+/// The status of a batch. A paused one is in progress in this API, which knows no pause.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum BatchStatus {
@@ -208,7 +207,7 @@ struct RequestCounts {
     failed: u64,
 }
 
-/// Tokens of all lines, as far as their answers say.
+/// Tokens of all lines, as far as their responses report them.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BatchUsage)]
 struct Tokens {
@@ -246,7 +245,7 @@ impl From<Usage> for Tokens {
 }
 
 impl BatchObject {
-    /// A batch as the caller sees it.
+    /// The object of a batch.
     pub(crate) async fn of(app: &App, batch: Batch) -> Result<Self> {
         let model = app.models.of(&*app.store, &batch).await?;
         Ok(Self::new(batch, model))
@@ -285,7 +284,7 @@ impl BatchObject {
         }
     }
 
-    /// The answer to a creation: whatever is known already, it begins by validating.
+    /// The response of a creation: whatever is known already, a new batch is validating.
     pub(crate) fn validating(mut self) -> Self {
         self.status = BatchStatus::Validating;
         self.in_progress_at = None;
@@ -314,7 +313,7 @@ impl Outputs {
     }
 }
 
-/// The window as it was asked for: the largest unit that divides it.
+/// The window as it was requested: the largest unit that divides it.
 fn window(batch: &Batch) -> String {
     let Some(deadline) = batch.deadline else { return "24h".to_owned() };
     let secs = deadline.duration_since(batch.created_at).as_secs();
@@ -325,7 +324,7 @@ fn window(batch: &Batch) -> String {
     }
 }
 
-/// A paused batch is in progress to those who know no pause.
+/// A paused batch is in progress in this API, which knows no pause.
 fn status(state: State) -> BatchStatus {
     match state {
         State::InProgress | State::Paused => BatchStatus::InProgress,

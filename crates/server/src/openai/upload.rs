@@ -16,10 +16,10 @@ use crate::upload::{self, Anchor, MultipartForm, Purpose};
 pub(crate) struct NewFile {
     #[schema(inline)]
     purpose: NewFilePurpose,
-    /// With the seconds, or not at all.
+    /// Requires `expires_after[seconds]`.
     #[schema(inline, nullable = false, rename = "expires_after[anchor]")]
     anchor: Option<Anchor>,
-    /// How long the file lives.
+    /// How long the file is kept.
     #[schema(
         rename = "expires_after[seconds]",
         nullable = false,
@@ -32,7 +32,7 @@ pub(crate) struct NewFile {
     file: Vec<u8>,
 }
 
-/// What files are taken for.
+/// The purpose of an upload.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[expect(dead_code, reason = "only described")]
@@ -42,8 +42,8 @@ enum NewFilePurpose {
 
 /// Uploads a file
 ///
-/// It is stored and validated as it comes in. A file with errors is kept, with the status `error`; a
-/// batch over it fails, and lists them.
+/// It is stored and validated as it arrives. A file with errors is kept, with the status `error`;
+/// a batch over it fails, and lists them.
 #[utoipa::path(
     post, path = "/files", operation_id = "uploadFile", tag = "Files", security(("key" = [])),
     request_body(content = NewFile, content_type = "multipart/form-data"),
@@ -55,12 +55,12 @@ pub(crate) async fn upload(
     request: Request,
 ) -> Result<axum::Json<FileObject>> {
     let form = MultipartForm::from_request(&app, request).await.ok_or_else(|| {
-        let message = "The body must be a form, with `Content-Type: multipart/form-data` and its \
-                       boundary.";
+        let message = "The body must be a multipart form, with `Content-Type: multipart/form-data` \
+                    and its boundary.";
         Error::new(Code::UnsupportedMediaType, message)
     })?;
     let (taker, permit) = (app.clone(), app.admission.uploads.try_acquire(&caller.owner)?);
-    // Who goes away in the middle leaves nothing behind.
+    // A client that disconnects leaves nothing behind.
     let taking = async move {
         let _permit = permit;
         upload::store_form(&taker, &*taker.store, &caller, form, Purpose::FormField).await

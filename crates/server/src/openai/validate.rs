@@ -1,10 +1,10 @@
-//! Validation of a batch against its file: every line asks for the batch's endpoint, of a target that
-//! serves it.
+//! Validation of a batch against its file: every line must request the batch's endpoint, of a target
+//! that serves it.
 //!
-//! Holds throughout: whether a file fits is known without reading it: its sealing kept what all lines
-//! ask for, and its lanes are its targets. It is read only to name the lines that do not fit, so many
-//! files at a time, each for a short time: what was not met by then is told without its lines. So the
-//! answer to a creation comes soon, and there is nothing that a crash could leave half done. See
+//! Holds throughout: whether a file is valid is known without reading it: its sealing stored the endpoint
+//! of its lines, and its lanes are its targets. It is read only to list the invalid lines, a few files at
+//! a time and each for a short time; what was not found by then is reported without a line. So a creation
+//! is answered soon, and a crash leaves nothing half done. See
 //! docs/adr/0021-misfits-are-known-without-reading.md.
 
 use std::collections::BTreeMap;
@@ -20,13 +20,13 @@ use crate::auth::Caller;
 use crate::endpoint_check::{EndpointMismatch, LineFindings};
 use crate::error::{Error, Result};
 
-/// How long a file is looked through for the lines that do not fit.
+/// How long a file is searched for invalid lines.
 const LOOK_MS_MAX: u64 = 2_000;
-/// Longest wait until it may be.
+/// Longest wait for a permit to do so.
 const WAIT: Duration = Duration::from_secs(2);
 
-/// What is wrong with the file for this endpoint; nothing when it may be run, or when the file has
-/// errors of its own, which the batch will show.
+/// The errors of the file for this endpoint; none when it can be run, or when the file has its own
+/// errors, which the batch will show.
 pub(crate) async fn validate(
     app: &App,
     caller: &Caller,
@@ -51,7 +51,7 @@ pub(crate) async fn validate(
     name_lines(app, caller, file, Arc::new(mismatch)).await
 }
 
-/// The lines that do not fit, as far as they are found in time.
+/// The invalid lines, as far as they are found in time.
 async fn name_lines(
     app: &App,
     caller: &Caller,
@@ -69,7 +69,7 @@ async fn name_lines(
         }
         let chunk = app.store.read_chunk(&scope, file.id, no).await?;
         let (mismatch, options) = (mismatch.clone(), app.ingest.clone());
-        // A chunk is large, and others wait for this thread.
+        // A chunk is large, and other requests wait for this thread.
         let looking =
             tokio::task::spawn_blocking(move || look(findings, &chunk, &mismatch, &options));
         findings = looking.await.map_err(Error::internal)?;
@@ -81,7 +81,7 @@ async fn name_lines(
     Ok(findings.errors)
 }
 
-/// Looks at the lines of a chunk. A valid file has no line in two chunks.
+/// Checks the lines of a chunk. A valid file has no line in two chunks.
 fn look(
     mut findings: LineFindings,
     chunk: &Bytes,

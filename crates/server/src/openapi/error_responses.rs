@@ -1,4 +1,4 @@
-//! Refusals as the description has them: one shape, whatever the status.
+//! Error responses, as the API description lists them: one shape, whatever the status.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,23 @@ use utoipa::IntoResponses;
 use utoipa::openapi::response::{Response, ResponseBuilder};
 use utoipa::openapi::{ContentBuilder, Ref, RefOr};
 
-/// What may come back from every call that takes a key.
+/// What every call with an API key may answer.
 pub(super) const OF_EVERY_CALL: [(u16, &str); 6] = [
     (400, BadRequest::WHAT),
-    (401, "There is no key, or not one that is known."),
-    (403, "The key may not do this."),
-    (429, "More than this owner may have, or more often; `code` says which."),
-    (500, "Something went wrong here; the log has it under the request's id."),
-    (503, "The database cannot be reached right now."),
+    (401, "The API key is missing, unknown, revoked or expired."),
+    (403, "The API key does not allow this."),
+    (429, "Too many requests, or too many at the same time; `code` says which."),
+    (500, "Internal server error; the server's log has the cause under the request's id."),
+    (503, "The database is unavailable."),
 ];
 
 /// An answer in the shape of all errors.
-pub(super) fn refusal(what: &str) -> Response {
+pub(super) fn error_response(what: &str) -> Response {
     let shape = ContentBuilder::new().schema(Some(Ref::from_schema_name("Error"))).build();
     ResponseBuilder::new().description(what).content("application/json", shape).build()
 }
 
-/// Makes of each a name that a route's description can list.
+/// Makes a type of each response, which the description of a route can list.
 macro_rules! error_responses {
     ($($name:ident = $status:literal, $what:literal;)*) => {
         $(pub(crate) struct $name;
@@ -34,19 +34,19 @@ macro_rules! error_responses {
 
         impl IntoResponses for $name {
             fn responses() -> BTreeMap<String, RefOr<Response>> {
-                BTreeMap::from([($status.to_owned(), RefOr::T(refusal($what)))])
+                BTreeMap::from([($status.to_owned(), RefOr::T(error_response($what)))])
             }
         })*
     };
 }
 
 error_responses! {
-    BadRequest = "400", "What was sent is not right; `param` says which part of it, and `message` why.";
-    NotFound = "404", "There is no such thing, or it is somebody else's.";
-    RequestTimeout = "408", "The body did not come in time.";
-    PayloadTooLarge = "413", "The body is larger than this call takes.";
-    UnsupportedMediaType = "415", "The body is not of the content type that this call takes.";
-    RangeNotSatisfiable = "416", "There are no bytes in that range.";
-    InternalError = "500", "Something went wrong here; the log has it under the request's id.";
-    Unavailable = "503", "The database cannot be reached right now.";
+    BadRequest = "400", "The request is invalid; `param` says which part of it, and `message` why.";
+    NotFound = "404", "Not found, or it belongs to another owner.";
+    RequestTimeout = "408", "The request body did not arrive in time.";
+    PayloadTooLarge = "413", "The request body is larger than this call accepts.";
+    UnsupportedMediaType = "415", "The `Content-Type` of the body is not one that this call accepts.";
+    RangeNotSatisfiable = "416", "The file has no bytes in the requested range.";
+    InternalError = "500", "Internal server error; the server's log has the cause under the request's id.";
+    Unavailable = "503", "The database is unavailable.";
 }

@@ -5,7 +5,7 @@ use utoipa::openapi::link::{Link, LinkBuilder};
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::{OpenApi, RefOr};
 
-/// A call, its answer, where the id is in it, and the calls that it goes to.
+/// A call, the status of its response, where the id is in it, and the calls that take the id.
 const MADE: [(&str, &str, &str, &[&str]); 4] = [
     ("uploadFile", "200", "/id", &["retrieveFile", "readFile", "deleteFile"]),
     ("createBatch", "200", "/id", &["retrieveBatch", "cancelBatch"]),

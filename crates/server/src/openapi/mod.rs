@@ -1,7 +1,8 @@
-//! The API's own description: OpenAPI, gathered from the routes, and a page that shows it.
+//! The OpenAPI description of the API, gathered from the routes, and the page at `/docs` that shows it.
 //!
-//! Holds throughout: a route is described where it is written, or it is no route of the router; what
-//! can happen to every call is said here, once; the text is the same for the same code.
+//! Holds throughout: a route is described where it is written, or it is not in the router; what holds
+//! for every call (the owner header, common error responses, response headers) is added here, once; the
+//! same code gives the same text.
 
 pub(crate) mod error_responses;
 mod links;
@@ -23,25 +24,25 @@ use utoipa::ToSchema;
 
 use crate::error::ErrorResponse;
 use crate::rest::job::Progress;
-use error_responses::refusal;
+use error_responses::error_response;
 
 /// The name of the one security scheme.
 const SCHEME: &str = "key";
 /// Longest name of an owner.
 const OWNER_BYTES_MAX: usize = 256;
-/// What a header may hold that is read as text: plain, and no blank at its ends.
+/// What a header that is read as text may contain: printable ASCII, and no blank at its ends.
 const PLAIN: &str = "^[!-~]([ -~]*[!-~])?$";
 
-/// Bytes, as they are.
+/// Raw bytes.
 #[derive(ToSchema)]
 #[schema(value_type = String, format = Binary)]
 #[expect(dead_code, reason = "only described")]
 pub(crate) struct Binary(Vec<u8>);
 
-/// What the name of a part of a form may hold. Clients write breaks in it as `%0A`.
+/// What the name of a form part may contain. Clients encode line breaks in it as `%0A`.
 const PART_NAME: &str = "^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f]*$";
 
-/// What is known before the routes are.
+/// The description before its routes are added.
 pub(crate) fn outline() -> OpenApi {
     let info = InfoBuilder::new()
         .title("Windrow")
@@ -59,21 +60,21 @@ pub(crate) fn outline() -> OpenApi {
         .paths(Paths::new())
         .components(Some(Components::new()))
         .tags(Some([
-            tag("Files", "What batches are made of, and what they leave."),
-            tag("Batches", "A file that is run."),
-            tag("Jobs", "A file that is run, as Windrow's own API has it."),
-            tag("Items", "The lines of jobs, and what came of them."),
-            tag("Objects", "Things with state, and calls of their methods that happen once."),
-            tag("Messages", "What goes out, what comes in, and what was given up on."),
-            tag("Events", "What happened, in the order in which it did."),
-            tag("Instances", "Who runs messages."),
-            tag("Keys", "Who may ask."),
-            tag("Operations", "For those who run the server. No key is asked for."),
+            tag("Files", "Input files of batches, and their outputs."),
+            tag("Batches", "Files of requests that are run."),
+            tag("Jobs", "Files of requests that are run, in Windrow's own API."),
+            tag("Items", "The lines of jobs and their results."),
+            tag("Objects", "Objects with state, and calls of their methods, each run once."),
+            tag("Messages", "The outbox, the inbox and dead letters."),
+            tag("Events", "Append-only streams of events."),
+            tag("Instances", "The processes that run messages."),
+            tag("Keys", "API keys."),
+            tag("Operations", "For operators; these calls need no API key."),
         ]))
         .build()
 }
 
-/// Adds what holds for every call.
+/// Adds what every call has in common.
 pub(crate) fn complete(mut api: OpenApi) -> OpenApi {
     for item in api.paths.paths.values_mut() {
         let operations = [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete];
@@ -91,14 +92,14 @@ pub(crate) fn complete(mut api: OpenApi) -> OpenApi {
     api
 }
 
-/// A schema that no call names by itself.
+/// Adds a schema that no call names.
 fn add<T: ToSchema>(components: &mut Components) {
     let mut schemas = vec![(T::name().into_owned(), T::schema())];
     T::schemas(&mut schemas);
     components.schemas.extend(schemas);
 }
 
-/// The description as it is served and kept: the same text every time.
+/// The description as it is served and kept: always the same text.
 pub(crate) fn text(api: &OpenApi) -> String {
     let mut value = serde_json::to_value(api).expect("a description is plain JSON");
     say_more(&mut value["components"]["schemas"]);
@@ -107,7 +108,7 @@ pub(crate) fn text(api: &OpenApi) -> String {
     text
 }
 
-/// What our builder has no words for.
+/// Adds what the builder cannot express.
 fn say_more(schemas: &mut Value) {
     schemas["NewFile"]["dependentRequired"] = json!({
         "expires_after[anchor]": ["expires_after[seconds]"],
@@ -121,7 +122,7 @@ fn say_more(schemas: &mut Value) {
     schemas["JobEvent"]["properties"]["data"]["contentSchema"] = progress;
 }
 
-/// By name, however the library keeps its fields.
+/// Sorts fields by name, whatever order the library has.
 fn sorted(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -139,7 +140,7 @@ fn complete_operation(operation: &mut Operation) {
         operation.parameters.get_or_insert_default().push(RefOr::T(act_for()));
         for (status, what) in error_responses::OF_EVERY_CALL {
             let all = &mut operation.responses.responses;
-            all.entry(status.to_string()).or_insert_with(|| refusal(what).into());
+            all.entry(status.to_string()).or_insert_with(|| error_response(what).into());
         }
     }
     for (status, response) in &mut operation.responses.responses {
@@ -147,7 +148,7 @@ fn complete_operation(operation: &mut Operation) {
             let mut add = |name: &str, header: Header| {
                 response.headers.insert(name.to_owned(), RefOr::T(header));
             };
-            add("X-Request-Id", text_header("The id of this request, as the log has it."));
+            add("X-Request-Id", text_header("The id of this request, as in the server's log."));
             match status.as_str() {
                 "401" => add("WWW-Authenticate", text_header("`Bearer`.")),
                 "429" | "503" => add("Retry-After", seconds_header()),
@@ -177,7 +178,7 @@ fn act_for() -> Parameter {
         .name("Windrow-Owner")
         .parameter_in(ParameterIn::Header)
         .required(Required::False)
-        .description(Some("The owner that an admin acts for; nobody else may send it."))
+        .description(Some("The owner that an admin acts for; only admins may send it."))
         .schema(Some(name))
         .build()
 }
@@ -195,6 +196,6 @@ fn seconds_header() -> Header {
         .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
         .minimum(Some(0));
     let mut header = Header::new(Schema::from(seconds));
-    header.description = Some("Seconds until the same call may succeed.".to_owned());
+    header.description = Some("Seconds to wait before a retry.".to_owned());
     header
 }

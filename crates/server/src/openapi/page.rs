@@ -1,7 +1,6 @@
 //! `/openapi.json` and `/docs`: the description for programs, and a page of it for people.
 //!
-//! Holds throughout: the page is ours alone: nothing in it is fetched from elsewhere, and the browser
-//! is told so.
+//! Holds throughout: the page fetches nothing from elsewhere, and the browser is told to refuse it.
 
 use axum::Router;
 use axum::http::{HeaderName, header};

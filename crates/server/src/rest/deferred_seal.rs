@@ -1,8 +1,8 @@
-//! A file that is held open until its job is made.
+//! Ingest of a file whose sealing is deferred until its job is created.
 //!
-//! Holds throughout: its lines are stored as they come in, and judged, since nobody can read an open
-//! file; its sealing is put off, to happen with the creation of the job in one step. So nobody ever
-//! sees such a file without its job, and what a crash leaves is an open file, which the sweep drops.
+//! Holds throughout: its lines are stored and checked as they arrive, since an open file is invisible;
+//! the seal is kept for the step that creates the job. So such a file is never visible without its job,
+//! and a crash leaves an open file, which the sweep drops.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,17 +20,18 @@ use windrow_store::{Error, Kind, Result, Scope};
 use crate::app::{App, Unserved};
 use crate::endpoint_check::LineFindings;
 
-/// Where the lines of such a file go.
+/// An ingest that stores lines and keeps the seal back.
 pub(super) struct DeferredSeal(Arc<Inner>);
 
 struct Inner {
     app: App,
-    /// What the job is for, when that was said; otherwise what its lines ask for, which must agree.
+    /// The endpoint of the job, where the request names it; otherwise that of its lines, which
+    /// must agree.
     endpoint: Option<String>,
     received: Mutex<ReceivedFile>,
 }
 
-/// What was seen of it.
+/// What was stored of the file so far.
 #[derive(Default)]
 struct ReceivedFile {
     file: Option<NewFile>,
@@ -44,11 +45,11 @@ struct ReceivedFile {
 
 struct ReceivedLane {
     target: Target,
-    /// Known when its first line came.
+    /// Whether the target is served; known from its first line on.
     served: Option<Option<Unserved>>,
 }
 
-/// What its sealing would have said, and what is wrong with it for its job.
+/// The verdict that the file is to be sealed with, and the errors that its job fails with.
 pub(super) struct PendingSeal {
     pub(super) verdict: Verdict,
     pub(super) errors: Vec<LineError>,
@@ -59,11 +60,11 @@ impl DeferredSeal {
         Self(Arc::new(Inner { app: app.clone(), endpoint, received: Mutex::default() }))
     }
 
-    /// What is to be sealed; none when it did not come to that.
+    /// The deferred seal; none when the ingest did not get that far.
     pub(super) fn into_pending_seal(self) -> Option<PendingSeal> {
         let received = std::mem::take(&mut *self.0.received());
         let verdict = received.verdict?;
-        // An invalid file has errors of its own.
+        // An invalid file has its own errors.
         let is_valid = !matches!(verdict, Verdict::Invalid(_));
         let errors = if is_valid { received.findings.errors } else { Vec::new() };
         Some(PendingSeal { verdict, errors })
@@ -75,10 +76,10 @@ impl Inner {
         self.received.lock()
     }
 
-    /// Takes note of a chunk that was stored.
+    /// Checks a chunk that was stored.
     fn note(&self, chunk: &Chunk) {
         let mut received = self.received();
-        // A repeat adds nothing.
+        // A repeated chunk adds nothing.
         if chunk.no != received.chunks {
             return;
         }
@@ -99,7 +100,7 @@ impl Inner {
     fn judge(&self, received: &mut ReceivedFile, lane: LaneNo, line: &NewLine) {
         let ReceivedFile { lanes, findings, .. } = received;
         let Some(lane) = lanes.get_mut(&lane) else { return };
-        // One that is for a served target, of a job that takes what its lines ask for, fits.
+        // Where the job takes the endpoint of its lines, a line of a served target is valid.
         let fits = lane.served == Some(None) && self.endpoint.is_none();
         if fits || findings.errors.len() >= ERRORS_MAX {
             return;
@@ -125,7 +126,7 @@ impl Ingest for DeferredSeal {
     async fn add_lines(&self, file: FileId, chunk: Chunk) -> Result<()> {
         self.0.app.store.add_lines(file, chunk.clone()).await?;
         let inner = self.0.clone();
-        // Lines may have to be read once more, and others wait for this thread.
+        // Parsing lines may take long, and other requests wait for this thread.
         let noting = tokio::task::spawn_blocking(move || inner.note(&chunk));
         noting.await.map_err(|cause| Error::new(Kind::Corrupt, "add lines", file).because(cause))
     }
@@ -134,7 +135,7 @@ impl Ingest for DeferredSeal {
         self.0.app.store.expire_file(file, expires_at).await
     }
 
-    /// The file as others will see it. Until then it stays open.
+    /// The file as it will be once its job exists. Until then it stays open.
     async fn seal_file(&self, id: FileId, verdict: Verdict) -> Result<File> {
         verdict.check().map_err(|error| error.named("seal file", id))?;
         let mut received = self.0.received();

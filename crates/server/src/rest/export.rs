@@ -1,7 +1,7 @@
 //! `/api/jobs/{id}/export`: the finished items as a table, made while it is read.
 //!
-//! Holds throughout: a page of results at a time is in memory; a slow reader holds no lock and no
-//! transaction; no cell begins what a spreadsheet would take for a formula.
+//! Holds throughout: one page of results at a time is in memory; a slow reader holds no lock and no
+//! transaction; no cell starts with what a spreadsheet would take for a formula.
 
 use std::io;
 
@@ -33,19 +33,19 @@ const PIECE_BYTES: usize = 64 << 10;
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ExportQuery {
-    /// `jsonl` unless told otherwise.
+    /// `jsonl` by default.
     #[param(value_type = Option<ExportFormat>, inline, nullable = false)]
     format: Option<String>,
-    /// Separated by commas; all but the parts unless told otherwise.
+    /// Separated by commas; all but parts of the response by default.
     #[param(value_type = Option<Vec<ExportColumn>>, inline, max_items = 100, style = Form,
         explode = false)]
     columns: Option<String>,
-    /// Only those: separated by commas.
+    /// Only items with these statuses, separated by commas.
     #[param(value_type = Option<Vec<ItemOutcome>>, inline, style = Form, explode = false)]
     statuses: Option<String>,
 }
 
-/// The kind of table.
+/// The format of an export.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[expect(dead_code, reason = "only described: the engine reads the words")]
@@ -55,7 +55,7 @@ enum ExportFormat {
     Xlsx,
 }
 
-/// A column, or a part of the answer by its JSON pointer.
+/// A column, or a part of the response by its JSON pointer.
 #[derive(ToSchema)]
 #[schema(value_type = String, example = "response:/choices/0/message/content",
     pattern = "^(line|custom_id|target|status|attempts|http_status|error_code|error|finished_at|response|response:/[^,\\u0000-\\u0020]*)$")]
@@ -64,7 +64,7 @@ struct ExportColumn(String);
 
 /// Exports the finished items of a job
 ///
-/// The same rows and heads as the grid, made while they are read.
+/// The same rows and columns as the list of items, made while they are read.
 #[utoipa::path(
     get, path = "/jobs/{id}/export", operation_id = "exportJob", tag = "Items", security(("key" = [])),
     params(("id" = String, Path, format = "uuid"), ExportQuery),
@@ -92,7 +92,7 @@ pub(crate) async fn export(
 
 /// Exports the finished items of a job
 ///
-/// The same as with GET, for those who must not follow it by accident.
+/// The same as with GET, for clients that prefetch links.
 #[utoipa::path(
     post, path = "/jobs/{id}/export", operation_id = "exportJobByPost", tag = "Items", security(("key" = [])),
     params(("id" = String, Path, format = "uuid"), ExportQuery),
@@ -121,16 +121,15 @@ fn read(query: &ExportQuery) -> Result<Export> {
         export.columns =
             columns.map_err(|unknown| Error::invalid("columns", sentence(&unknown)))?;
     }
-    match export.columns.len() <= COLUMNS_MAX {
-        true => Ok(export),
-        false => {
-            let message = format!("An export has at most {COLUMNS_MAX} columns.");
-            Err(Error::invalid("columns", message))
-        }
+    if export.columns.len() <= COLUMNS_MAX {
+        Ok(export)
+    } else {
+        let message = format!("An export may have at most {COLUMNS_MAX} columns.");
+        Err(Error::invalid("columns", message))
     }
 }
 
-/// What is wrong, as a sentence of bounded length: it repeats what came from outside.
+/// The error as a sentence of bounded length: it repeats what the caller sent.
 fn sentence(unknown: &impl std::fmt::Display) -> String {
     let text = unknown.to_string();
     let short: String = text.chars().take(400).collect();
@@ -148,7 +147,7 @@ fn label(format: Format, id: BatchId) -> Download {
     Download::new(content_type, &format!("{id}.{ending}"))
 }
 
-/// Hands on what the export writes, a piece at a time.
+/// Passes on what the export writes, a piece at a time.
 async fn write(
     app: &App,
     scope: &Scope,

@@ -1,8 +1,8 @@
-//! `/api/jobs/{id}/items`: the rows of a job's grid, and the tries behind one of them.
+//! `/api/jobs/{id}/items`: the items of a job, and the attempts of one of them.
 //!
-//! Finished items go by line, the others by when they moved last: each kind has one order that pages
-//! can follow. `sort` says which kind comes first when both are asked for. Behind `updatedAt`, a walk
-//! over a running job loses none: an item that moves on is met again, further ahead.
+//! Finished items are ordered by line, the others by when they last moved: each group has one order that
+//! pages can follow. `sort` says which group comes first when both are listed. With `updatedAt`, a client
+//! that pages through a running job misses none: an item that moves on appears again, further ahead.
 
 use axum::extract::State;
 use jiff::Timestamp;
@@ -34,7 +34,7 @@ const PAGE_BYTES_MAX: u64 = 4 << 20;
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
-    /// Only those: separated by commas.
+    /// Only items with these statuses, separated by commas.
     #[param(value_type = Option<Vec<ItemStatus>>, inline, style = Form, explode = false)]
     statuses: Option<String>,
     /// Which kind comes first: finished ones by line, as usual, or the others by when they moved
@@ -51,39 +51,39 @@ enum Sort {
     UpdatedAt,
 }
 
-/// Where an item stands, in every list of items.
+/// The state of an item, in every list of items.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ItemStanding)]
 pub(super) struct ItemState {
-    /// The number of its line.
+    /// The line number of the item.
     #[schema(pattern = "^[1-9][0-9]*$")]
     item_id: String,
     #[schema(value_type = String, format = "uuid")]
     job_id: BatchId,
     status: ItemStatus,
     attempts: u32,
-    /// Which worker has it.
+    /// The instance that runs it.
     #[schema(value_type = Option<String>, format = "uuid", required)]
     locked_by: Option<InstanceId>,
     #[schema(value_type = Option<String>, format = DateTime, required)]
     locked_at: Option<Timestamp>,
     #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
-    /// When it is tried again, at the earliest.
+    /// The earliest time of the next attempt.
     #[schema(value_type = Option<String>, format = DateTime, required)]
     not_before: Option<Timestamp>,
     #[schema(required)]
     custom_id: Option<String>,
 }
 
-/// A row of the grid.
+/// An item with its result.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Item {
     #[serde(flatten)]
     state: ItemState,
-    /// Only of items without a result.
+    /// Only for items without a result.
     #[schema(required)]
     input_summary: Option<InputSummary>,
     #[schema(required)]
@@ -92,12 +92,12 @@ pub(crate) struct Item {
     error_code: Option<String>,
     #[schema(required)]
     error: Option<String>,
-    /// The answer: any JSON.
+    /// The response: any JSON.
     #[schema(value_type = Value, required)]
     result: Option<Box<RawValue>>,
 }
 
-/// A few words of an item's input.
+/// Common fields of an item's input.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct InputSummary {
@@ -113,7 +113,7 @@ pub(super) struct InputSummary {
     url: Option<String>,
 }
 
-/// A try that gave no result.
+/// An attempt without a result.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Attempt)]
@@ -130,7 +130,7 @@ pub(crate) struct AttemptObject {
     created_at: Timestamp,
 }
 
-/// Why a try gave no result.
+/// Why an attempt gave no result.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[expect(dead_code, reason = "the domain's own words go out; here they are only described")]
@@ -160,7 +160,7 @@ pub(crate) async fn list(
     let (id, scope) = (job_id(&id)?, caller.scope());
     let statuses = params::item_statuses(query.statuses.as_deref())?;
     let (after, limit) = page.read()?;
-    // A list of nothing would not say that there is no such job.
+    // An empty list would not say that the job does not exist.
     or_job_not_found(app.store.batch(&scope, id).await, id)?;
     let query = ItemsQuery {
         store: &*app.store,
@@ -175,7 +175,7 @@ pub(crate) async fn list(
 
 /// Lists the tries of an item
 ///
-/// Those that gave no result, the oldest first.
+/// Attempts without a result, the oldest first.
 #[utoipa::path(
     get, path = "/jobs/{id}/items/{item}/attempts", operation_id = "listAttempts", tag = "Items", security(("key" = [])),
     params(("id" = String, Path, format = "uuid"), ("item" = String, Path, pattern = "^[1-9][0-9]{0,17}$")),
@@ -191,14 +191,14 @@ pub(crate) async fn attempts(
     Ok(axum::Json(CamelPage::new(attempts.into_iter().map(AttemptObject::from).collect(), None)))
 }
 
-/// The line that an item's id names. Databases keep it with a sign.
+/// The line number that an item id names. Databases store it as a signed number.
 pub(super) fn line(item: &str) -> Option<u64> {
     let is_plain = item.bytes().all(|byte| byte.is_ascii_digit());
     let line = item.parse().ok().filter(|line| is_plain && *line > 0)?;
     i64::try_from(line).is_ok().then_some(line)
 }
 
-/// The two kinds of items, each with an order of its own.
+/// The two groups of items, each with its own order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ItemGroup {
     Finished,
@@ -213,7 +213,7 @@ impl ItemGroup {
         }
     }
 
-    /// Which parts hold items with these statuses, in order. No status is all of them.
+    /// The groups that have items with these statuses, in order. No status means all.
     fn selected(statuses: &[ItemStatus], sort: Sort) -> Vec<ItemGroup> {
         let mut groups = match sort {
             Sort::Line => vec![ItemGroup::Finished, ItemGroup::Pending],
@@ -230,7 +230,7 @@ impl ItemGroup {
     }
 }
 
-/// A list of a job's items.
+/// A query for the items of a job.
 struct ItemsQuery<'a> {
     store: &'a dyn Store,
     scope: &'a Scope,
@@ -253,7 +253,7 @@ impl ItemsQuery<'_> {
             let (rows, next) = self.rows(*group, after.take(), room).await?;
             items.extend(rows);
             match next {
-                // Full, or as many bytes as a page may have.
+                // The page is full, or has as many bytes as it may have.
                 Some(next) => return Ok(CamelPage::new(items, cursor(next))),
                 None => no += 1,
             }
@@ -261,7 +261,7 @@ impl ItemsQuery<'_> {
         Ok(CamelPage::new(items, None))
     }
 
-    /// In which part a page begins, and behind what.
+    /// The group that a page starts in, and the cursor within it.
     fn begin(&self, after: Option<&str>) -> Result<(usize, Option<String>)> {
         let Some(after) = after else { return Ok((0, None)) };
         let fits = |(no, group): (usize, &ItemGroup)| {
@@ -337,7 +337,7 @@ impl From<FinishedLine> for Item {
     }
 }
 
-/// The row as it was shaped; where nothing shapes rows, the answer itself.
+/// The shaped result; without a shape, the response itself.
 fn result(finished: &Finished) -> Option<Box<RawValue>> {
     if let Some(shaped) = &finished.shaped {
         return RawValue::from_string(shaped.clone()).ok();

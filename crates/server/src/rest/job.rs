@@ -32,7 +32,7 @@ pub(super) struct Job {
     status: &'static str,
     queue_state: QueueState,
     priority: i16,
-    /// How often items were put back to run again.
+    /// How often items of the job were reprocessed.
     generation: u32,
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
@@ -43,26 +43,26 @@ pub(super) struct Job {
     counts: Counts,
     #[schema(required)]
     last_error: Option<String>,
-    /// Why it failed before it began.
+    /// Why the job failed before it started.
     #[schema(value_type = Vec<BatchError>)]
     errors: Vec<LineError>,
     #[schema(required)]
     source_address: Option<String>,
     metadata: BTreeMap<String, String>,
-    /// What it came to, once it is closed.
+    /// The result of the job, once it is closed.
     #[schema(value_type = Option<Object>, required)]
     summary: Option<Box<RawValue>>,
-    /// Only of a job that is asked for by its id.
+    /// Only where a single job is retrieved.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     lanes: Option<Vec<Lane>>,
-    /// Who did what. Only of a job that is asked for by its id.
+    /// The audit log of the job. Only where a single job is retrieved.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<JobAct>>, nullable = false)]
     acts: Option<Vec<AuditEntry>>,
 }
 
-/// Who did what, when, from where.
+/// An entry of the audit log.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "the store's own shape goes out; here it is only described")]
 struct JobAct {
@@ -74,7 +74,7 @@ struct JobAct {
     action: String,
 }
 
-/// Where a job stands in the queue.
+/// The state of a job in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 enum QueueState {
@@ -85,7 +85,7 @@ enum QueueState {
     Failed,
 }
 
-/// How many items stand where. They add up to the total.
+/// Items by status. They add up to the total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = JobCounts)]
@@ -97,11 +97,11 @@ pub(super) struct Counts {
     error: u64,
     not_found: u64,
     skipped: u64,
-    /// Will never run, because the job was stopped before.
+    /// Items that never run, because the job was stopped before.
     cancelled: u64,
 }
 
-/// What one target has of a job.
+/// The items of a job for one target.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = JobLane)]
@@ -113,7 +113,7 @@ struct Lane {
     counts: Counts,
 }
 
-/// What may happen to the items of a target.
+/// The phase of a target's items.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[expect(dead_code, reason = "the domain's own goes out; here it is only described")]
@@ -124,7 +124,7 @@ enum LanePhase {
     Done,
 }
 
-/// What listeners are told.
+/// The progress of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = JobProgress)]
@@ -141,7 +141,7 @@ pub(crate) struct Progress {
 }
 
 impl Job {
-    /// With what each target has of it, and who did what to it.
+    /// The job with its lanes and its audit log.
     pub(super) fn with(
         mut self,
         state: State,
@@ -216,7 +216,7 @@ impl QueueState {
 impl Counts {
     fn of(state: State, places: &Places) -> Self {
         let waiting = places.untouched + places.returned;
-        // What has not begun when a job is stopped never will.
+        // What has not started when a job is stopped never will.
         let may_run = matches!(state, State::InProgress | State::Paused);
         Self {
             total: places.total,

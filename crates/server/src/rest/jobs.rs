@@ -129,6 +129,6 @@ async fn steered(
     note(app, caller, id, action).await;
     // There may be lines to claim, or a batch to close.
     app.wake();
-    tracing::info!(batch.id = %id, owner = %batch.owner, action = action.as_str(), "job steered");
+    tracing::info!(batch.id = %id, owner = %batch.owner, action = action.as_str(), "job state changed");
     Ok(axum::Json(batch.into()))
 }

@@ -1,7 +1,7 @@
-//! `/api/keys`: an admin lists, makes and revokes keys.
+//! `/api/keys`: an admin lists, creates and revokes API keys.
 //!
-//! Holds throughout: a key's text leaves once, in the answer to its making; one that was revoked here
-//! is refused here at once, and by other processes within the time that they believe a key.
+//! Holds throughout: the text of a key leaves once, in the response that creates it; a key that was
+//! revoked here is refused here at once, and by other processes within `key_ms_max`.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -29,12 +29,12 @@ use crate::params::{none_if_empty, owner, time};
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
-    /// Whose; everybody's unless told.
+    /// Only keys of this owner.
     #[param(max_length = 256, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
     owner: Option<String>,
 }
 
-/// Whose a new key is, and what it may do.
+/// A key to create.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = NewKey)]
@@ -43,10 +43,10 @@ pub(crate) struct Create {
     owner: String,
     #[schema(value_type = KeyRole)]
     role: String,
-    /// What people call it.
+    /// A name for people.
     #[schema(max_length = 200, pattern = "^[^\\u0000]*$")]
     name: String,
-    /// When it ends by itself; a time to come.
+    /// When the key expires; in the future. Never, when omitted.
     #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<String>,
 }
@@ -56,13 +56,13 @@ pub(crate) struct Create {
 #[schema(rename_all = "snake_case")]
 #[expect(dead_code, reason = "the domain's own goes out; here it is only described")]
 enum KeyRole {
-    /// Everything with what belongs to the key's owner.
+    /// Everything that belongs to the key's owner.
     Member,
-    /// Everything, with everybody's.
+    /// Everything, of every owner.
     Admin,
 }
 
-/// A key, never its text.
+/// A key, without its secret.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Key)]
@@ -74,7 +74,7 @@ pub(crate) struct KeyObject {
     #[schema(value_type = KeyRole)]
     role: Role,
     name: String,
-    /// The last letters of its text, to tell keys apart.
+    /// The last characters of the secret, to tell keys apart.
     hint: String,
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
@@ -86,12 +86,12 @@ pub(crate) struct KeyObject {
     revoked_at: Option<Timestamp>,
 }
 
-/// A key that was just made.
+/// A key that was just created.
 #[derive(Serialize, ToSchema)]
 #[schema(as = MadeKey)]
 pub(crate) struct CreatedKey {
     key: KeyObject,
-    /// Shown only now.
+    /// The API key itself; shown only in this response.
     secret: String,
 }
 
@@ -139,21 +139,24 @@ pub(crate) async fn create(
     caller.check_admin()?;
     let role: Role = create.role.parse().map_err(|_| {
         let known = Role::ALL.map(Role::as_str).join(", ");
-        Error::invalid("role", format!("The roles are {known}."))
+        Error::invalid("role", format!("`role` must be one of {known}."))
     })?;
-    // Elsewhere an empty time is none; a key must not live for ever because of one.
+    // Elsewhere an empty time means none; a key must not live for ever because of that.
     if create.expires_at.as_deref() == Some("") {
-        return Err(Error::invalid("expiresAt", "`expiresAt` is empty; leave it out for no end."));
+        return Err(Error::invalid(
+            "expiresAt",
+            "`expiresAt` is empty; omit it for a key that never expires.",
+        ));
     }
     let expires_at = time("expiresAt", create.expires_at.as_deref())?;
     if expires_at.is_some_and(|end| end <= app.clock.now()) {
-        return Err(Error::invalid("expiresAt", "`expiresAt` has passed already."));
+        return Err(Error::invalid("expiresAt", "`expiresAt` is in the past."));
     }
     let spec =
         KeySpec { owner: owner("owner", &create.owner)?, role, name: create.name, expires_at };
     let (id, secret) = ApiKey::generate().map_err(Error::internal)?;
     let key = app.store.add_key(secret.to_new_key(id, spec)).await?;
-    tracing::info!(key.id = %key.id, owner = %key.owner, by = %caller.key, "key made");
+    tracing::info!(key.id = %key.id, owner = %key.owner, by = %caller.key, "key created");
     let made = CreatedKey { key: key.into(), secret: secret.reveal().to_owned() };
     Ok((StatusCode::CREATED, axum::Json(made)))
 }

@@ -1,7 +1,7 @@
-//! `POST /api/jobs/{id}/kickoff`: drives one job for a slice of time, in this process.
+//! `POST /api/jobs/{id}/kickoff`: runs one job for a slice of time, in this process.
 //!
-//! Holds throughout: it is the same loop that every worker runs, so leases and limits hold; a slice
-//! that was begun goes on to its end, also when nobody waits for the answer any more.
+//! Holds throughout: the loop is the one that every worker runs, so leases and limits hold; a slice that
+//! was begun runs to its end, also when the client disconnects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,21 +29,21 @@ const DURATION_MS_USUAL: u64 = 5_000;
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub(crate) struct KickoffQuery {
-    /// How long; what is leased by then is finished or given back.
+    /// How long; what is leased at the end is finished or released.
     #[param(minimum = 1, maximum = 60000, default = 5000)]
     duration_ms: Option<u64>,
 }
 
-/// What a slice did.
+/// What a kickoff did.
 #[derive(Clone, Copy, Debug, Default, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Slice)]
 pub(crate) struct KickoffResult {
-    /// Items that got their result.
+    /// Items that were finished.
     finished: u64,
-    /// Tries that failed and will be repeated.
+    /// Attempts that failed and will be retried.
     retried: u64,
-    /// Items that were leased and went back unfinished.
+    /// Items that were leased and released unfinished.
     released: u64,
     /// Whether the job is closed now.
     closed: bool,
@@ -54,7 +54,7 @@ pub(crate) struct KickoffResult {
 
 /// Drives a job for a slice of time
 ///
-/// In the process that is asked; leases and limits hold.
+/// In the process that gets the request; leases and limits hold.
 #[utoipa::path(
     post, path = "/jobs/{id}/kickoff", operation_id = "kickoffJob", tag = "Jobs", security(("key" = [])),
     params(("id" = String, Path, format = "uuid"), KickoffQuery),
@@ -74,7 +74,7 @@ pub(crate) async fn kickoff(
     }
     let batch = or_job_not_found(app.store.batch(&caller.scope(), id).await, id)?;
     let Some(executor) = app.executor.clone() else {
-        let message = "This server has no worker; the job is driven by workers elsewhere.";
+        let message = "This server runs no worker; workers elsewhere run the job.";
         return Err(Error::new(Code::NoWorker, message));
     };
     if batch.state.is_closed() || batch.state == BatchState::Paused {
@@ -125,7 +125,7 @@ async fn drive(
     let progress = handle.progress();
     let batch = or_job_not_found(app.store.batch(&Scope::All, id).await, id)?;
     let took_ms = app.clock.millis().saturating_sub(began_ms);
-    tracing::info!(batch.id = %id, lines = progress.finished, elapsed_ms = took_ms, "job driven");
+    tracing::info!(batch.id = %id, lines = progress.finished, elapsed_ms = took_ms, "kickoff finished");
     Ok(KickoffResult {
         finished: progress.finished,
         retried: progress.retries,

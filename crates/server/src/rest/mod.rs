@@ -1,7 +1,16 @@
-//! The jobs API: what a person's page and a program's script need of batches.
+//! The jobs API under `/api`: what a dashboard and a script need of batches.
 //!
 //! Here a batch is a job and a line is an item: `jobId` is the batch's id, `itemId` the line's number
 //! in its file. Fields are camelCase, times RFC 3339, lists go by opaque cursors.
+//!
+//! | file | calls |
+//! |---|---|
+//! | `create`, `deferred_seal` | `POST /api/jobs`: an upload that becomes a job in one step |
+//! | `jobs`, `job` | list, retrieve, pause, resume, cancel; the job object |
+//! | `items`, `pending`, `export` | the items of a job; pending items of all jobs; results as a table |
+//! | `events`, `kickoff`, `reprocess` | follow a job, drive it for a while, run items again |
+//! | `keys` | API keys, for admins |
+//! | `params`, `queries` | statuses, ids and query parameters of this API |
 
 mod create;
 mod deferred_seal;
@@ -28,7 +37,7 @@ use crate::options::Options;
 pub(crate) fn routes(options: &Options) -> OpenApiRouter<App> {
     let uploads = OpenApiRouter::default()
         .routes(routes!(create::create, jobs::list))
-        // Its own bound holds there: nothing is kept in memory.
+        // Uploads have their own limit and are not held in memory.
         .layer(DefaultBodyLimit::disable());
     OpenApiRouter::default()
         .routes(routes!(jobs::retrieve))

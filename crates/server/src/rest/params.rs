@@ -86,7 +86,7 @@ pub(super) fn item_status(word: &str) -> Result<ItemStatus> {
     let found = ItemStatus::ALL.into_iter().find(|(_, known)| known.eq_ignore_ascii_case(word));
     found.map(|(status, _)| status).ok_or_else(|| {
         let known = ItemStatus::ALL.map(|(_, word)| word).join(", ");
-        Error::invalid("statuses", format!("The statuses of items are {known}."))
+        Error::invalid("statuses", format!("`statuses` must be one or more of {known}."))
     })
 }
 
@@ -97,7 +97,8 @@ pub(super) fn outcomes(text: Option<&str>) -> Result<Vec<Status>> {
 
 pub(super) fn outcome(status: ItemStatus) -> Result<Status> {
     status.outcome().ok_or_else(|| {
-        let message = "Only finished items can be asked for here: DONE, ERROR, NOT_FOUND, SKIPPED.";
+        let message = "`statuses` must be statuses of finished items here: DONE, ERROR, NOT_FOUND, \
+                    SKIPPED.";
         Error::invalid("statuses", message)
     })
 }
@@ -159,8 +160,8 @@ pub(super) fn job_states(text: Option<&str>) -> Result<Vec<State>> {
             State::ALL.into_iter().filter(|state| job_status(*state).eq_ignore_ascii_case(word)),
         );
         if states.len() == before {
-            let message = "The statuses of jobs are in_progress, paused, cancelling, finalizing, \
-                           completed, failed, cancelled, expired.";
+            let message = "`statuses` must be one or more of in_progress, paused, cancelling, \
+                    finalizing, completed, failed, cancelled, expired.";
             return Err(Error::invalid("statuses", message));
         }
     }
@@ -190,7 +191,10 @@ pub(super) fn job_type(text: Option<String>) -> Result<Option<String>> {
     };
     match none_if_empty(text) {
         Some(text) if !fits(&text) => {
-            let message = format!("`jobType` has at most {JOB_TYPE_CHARS_MAX} plain characters.");
+            let message = format!(
+                "`jobType` must have at most {JOB_TYPE_CHARS_MAX} characters, without control \
+                    characters."
+            );
             Err(Error::invalid("jobType", message))
         }
         text => Ok(text),

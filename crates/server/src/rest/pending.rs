@@ -1,4 +1,4 @@
-//! `GET /api/pending`: what waits or runs, over all jobs; only where it is switched on.
+//! `GET /api/pending`: pending and processing items of all jobs; only where it is enabled.
 
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -60,14 +60,14 @@ pub(crate) async fn list(
     Query(page): Query<PageQuery>,
 ) -> Result<axum::Json<CamelPage<PendingItem>>> {
     if !app.options.pending_dashboard {
-        let message = "The list of what is pending over all jobs is switched off on this server.";
+        let message = "The list of pending items over all jobs is disabled on this server.";
         return Err(Error::new(Code::FeatureOff, message));
     }
     let (JobsFilter { scope, job_type, from, to }, (after, limit)) =
         (jobs.read(&caller)?, page.read()?);
     let statuses = params::item_statuses(query.statuses.as_deref())?;
     if statuses.iter().any(|status| status.outcome().is_some()) {
-        let message = "Only PENDING and PROCESSING can be asked for here.";
+        let message = "`statuses` must be PENDING or PROCESSING here.";
         return Err(Error::invalid("statuses", message));
     }
     let has_cursor = after.is_some();

@@ -13,15 +13,15 @@ use crate::auth::Caller;
 use crate::error::Result;
 use crate::params::{PAGE_USUAL, limit, none_if_empty, scope, time};
 
-/// Which page.
+/// Which page of a list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PageQuery {
-    /// How many.
+    /// How many rows.
     #[param(minimum = 1, maximum = 1000, default = 100)]
     page_size: Option<u32>,
-    /// The `nextCursor` of the page before, which asked for the same.
+    /// The `nextCursor` of the previous page of the same list.
     #[param(max_length = 1024, pattern = "^[A-Za-z0-9._-]*$")]
     after: Option<String>,
 }
@@ -34,7 +34,7 @@ impl PageQuery {
     }
 }
 
-/// Of which jobs.
+/// Filters of lists of jobs.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
@@ -42,18 +42,18 @@ pub(crate) struct JobsQuery {
     /// Whose: `me`, or for admins an owner, or `all`.
     #[param(max_length = 256, default = "me", pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
     user_id: Option<String>,
-    /// Only those with this word.
+    /// Only jobs of this type.
     #[param(max_length = 64, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
     job_type: Option<String>,
-    /// Not before this time.
+    /// Created at this time or later.
     #[param(schema_with = time_schema)]
     from: Option<String>,
-    /// Before this time.
+    /// Created before this time.
     #[param(schema_with = time_schema)]
     to: Option<String>,
 }
 
-/// Those jobs, as the store is asked for them.
+/// The filters, as the store takes them.
 pub(super) struct JobsFilter {
     pub(super) scope: Scope,
     pub(super) job_type: Option<String>,

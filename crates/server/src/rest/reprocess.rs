@@ -18,9 +18,9 @@ use crate::openapi::error_responses::{
     NotFound, PayloadTooLarge, RequestTimeout, UnsupportedMediaType,
 };
 
-/// Most items that one call names.
+/// Most items that one request names.
 const ITEMS_MAX: usize = 10_000;
-/// Most steps of one call; what is left is moved by the next.
+/// Most steps of one request; the next one moves the rest.
 const STEPS_MAX: usize = 1_000;
 
 #[derive(Debug, Default, Deserialize)]
@@ -40,7 +40,7 @@ enum RequestScope {
     Items,
 }
 
-/// Which items: those of the job with these statuses, or these.
+/// Which items: by status, or by id.
 #[derive(Deserialize, ToSchema)]
 #[serde(untagged)]
 #[schema(as = Which)]
@@ -50,7 +50,7 @@ pub(crate) enum ReprocessBody {
     ByItems(ByItems),
 }
 
-/// Those of the job with these statuses; failed and not found unless told otherwise.
+/// Items of the job with these statuses; failed and not found ones by default.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(dead_code, reason = "only described")]
@@ -62,7 +62,7 @@ pub(crate) struct ByStatus {
     statuses: Option<Vec<ItemOutcome>>,
 }
 
-/// These, whatever they are.
+/// These items, whatever their status.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(dead_code, reason = "only described")]
@@ -70,7 +70,7 @@ pub(crate) struct ByStatus {
 pub(crate) struct ByItems {
     #[schema(inline)]
     scope: ItemsScope,
-    /// The numbers of their lines.
+    /// Line numbers.
     #[schema(min_items = 1, max_items = 10000)]
     item_ids: Vec<ItemId>,
 }
@@ -93,20 +93,20 @@ enum ItemsScope {
 #[expect(dead_code, reason = "only described")]
 struct ItemId(String);
 
-/// What was put back.
+/// What was reprocessed.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Reprocessing)]
 pub(crate) struct ReprocessResult {
     moved: u64,
     generation: u32,
-    /// Whether a repeat of the call would move more.
+    /// Whether another request would move more items.
     more: bool,
 }
 
 /// Puts finished items back to run again
 ///
-/// Those that failed or were not found, unless told otherwise.
+/// Items that failed or were not found, by default.
 #[utoipa::path(
     post, path = "/jobs/{id}/reprocess", operation_id = "reprocessJob", tag = "Jobs", security(("key" = [])),
     params(("id" = String, Path, format = "uuid")), request_body = Option<ReprocessBody>,
@@ -136,7 +136,7 @@ pub(crate) async fn reprocess(
     }
     note(&app, &caller, id, Action::Reprocess).await;
     app.wake();
-    tracing::info!(batch.id = %id, lines = sum.moved, "items put back to run again");
+    tracing::info!(batch.id = %id, lines = sum.moved, "items reprocessed");
     Ok(axum::Json(sum))
 }
 
@@ -146,28 +146,28 @@ impl ReprocessRequest {
             (RequestScope::Job, None, statuses) => statuses_of(statuses).map(Select::Statuses),
             (RequestScope::Items, Some(items), None) => lines(&items).map(Select::Lines),
             (RequestScope::Job, Some(_), _) => {
-                let message = "`itemIds` needs the scope `items`.";
+                let message = "`itemIds` requires the scope `items`.";
                 Err(Error::invalid("itemIds", message))
             }
             (RequestScope::Items, None, _) => {
-                Err(Error::invalid("itemIds", "The scope `items` needs `itemIds`."))
+                Err(Error::invalid("itemIds", "The scope `items` requires `itemIds`."))
             }
             (RequestScope::Items, Some(_), Some(_)) => {
-                let message =
-                    "`statuses` needs the scope `job`; items are put back whatever they are.";
+                let message = "`statuses` requires the scope `job`; named items are reprocessed whatever \
+                    their status.";
                 Err(Error::invalid("statuses", message))
             }
         }
     }
 }
 
-/// What failed, unless somebody says otherwise.
+/// The statuses to reprocess; failed and not found ones by default.
 fn statuses_of(words: Option<Vec<String>>) -> Result<Vec<Status>> {
     let Some(words) = words else { return Ok(vec![Status::Failed, Status::NotFound]) };
     if words.is_empty() {
         return Err(Error::invalid(
             "statuses",
-            "`statuses` is empty; leave it out for all failed.",
+            "`statuses` is empty; omit it to reprocess all failed items.",
         ));
     }
     words.iter().map(|word| params::item_status(word).and_then(params::outcome)).collect()
@@ -175,13 +175,13 @@ fn statuses_of(words: Option<Vec<String>>) -> Result<Vec<Status>> {
 
 fn lines(items: &[String]) -> Result<LineSet> {
     if !(1..=ITEMS_MAX).contains(&items.len()) {
-        let message = format!("`itemIds` has 1 to {ITEMS_MAX} ids.");
+        let message = format!("`itemIds` must have 1 to {ITEMS_MAX} entries.");
         return Err(Error::invalid("itemIds", message));
     }
     let mut lines = LineSet::new();
     for item in items {
         let line = line(item).ok_or_else(|| {
-            let message = "An item's id is the number of its line, as text.";
+            let message = "`itemIds` must be line numbers, as text.";
             Error::invalid("itemIds", message)
         })?;
         lines.insert(line);

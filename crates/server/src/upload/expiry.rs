@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 /// Shortest and longest life of a file, in seconds.
 const LIFE_SECS: std::ops::RangeInclusive<u64> = 3600..=2_592_000;
 
-/// How long something lives after it was made.
+/// How long a file is kept after its creation.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub(crate) struct ExpiresAfter {
     #[schema(value_type = Anchor, inline)]
@@ -20,7 +20,7 @@ pub(crate) struct ExpiresAfter {
     seconds: u64,
 }
 
-/// From when a life is counted.
+/// The time from which the life of a file is counted.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[expect(dead_code, reason = "it is read as text, to name it in errors; here it is only described")]
@@ -28,11 +28,11 @@ pub(crate) enum Anchor {
     CreatedAt,
 }
 
-/// A whole number, also as `3600.0`: JSON knows only one kind.
+/// A whole number, also as `3600.0`: JSON has only one kind of number.
 fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     let number = Number::deserialize(from)?;
     let float = || number.as_f64().filter(|float| float.fract() == 0.0 && *float >= 0.0);
-    // Beyond what a life may be it does not matter by how much.
+    // Beyond the limit it does not matter by how much.
     let bounded = |float: f64| format!("{:.0}", float.min(1e15)).parse().ok();
     let read = number.as_u64().or_else(|| float().and_then(bounded));
     read.ok_or_else(|| D::Error::custom("it must be a whole number of seconds"))
@@ -43,7 +43,7 @@ impl ExpiresAfter {
         Self { anchor: anchor.to_owned(), seconds }
     }
 
-    /// The seconds, when it is as the contract has it. `param` names it in errors.
+    /// The seconds, when anchor and range are valid. `param` is its name in errors.
     pub(crate) fn secs(&self, param: &str) -> Result<u64> {
         if self.anchor != "created_at" {
             let message = format!("`{param}[anchor]` must be `created_at`.");

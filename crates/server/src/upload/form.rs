@@ -1,7 +1,7 @@
-//! The parts of a form, in any order: texts are kept, the file is passed on as it comes.
+//! The parts of an upload form, in any order: texts are kept, the file is passed on as it arrives.
 //!
-//! Holds throughout: the file's end is passed on only when the form was read to its own end and is
-//! right.
+//! Holds throughout: the end of the file is passed on only when the form was read to its own end and is
+//! valid.
 
 use std::io;
 
@@ -19,7 +19,7 @@ const TEXT_BYTES_MAX: usize = 1024;
 /// Most parts of a form.
 pub(crate) const PARTS_MAX: usize = 16;
 
-/// What the parts beside the file say.
+/// The text parts of a form.
 #[derive(Debug, Default)]
 pub(crate) struct FormFields {
     purpose: Option<String>,
@@ -27,34 +27,33 @@ pub(crate) struct FormFields {
     seconds: Option<String>,
 }
 
-/// A file comes.
+/// The start of a file.
 #[derive(Debug)]
 pub(crate) struct FileStart {
-    /// What it is called.
+    /// The file name.
     pub(crate) name: Option<String>,
-    /// How long it lives, when that was said before it.
+    /// The file's life, when its parts came before the file.
     pub(crate) life_secs: Option<u64>,
 }
 
-/// What comes of a file.
+/// A piece of a file, or what came after it.
 #[derive(Debug)]
 pub(crate) enum FilePiece {
     Bytes(Bytes),
-    /// How long it lives, when that was said after it.
+    /// The file's life, when its parts came after the file.
     Life(u64),
 }
 
-/// Reads a form, and passes its file on to who stores it.
+/// Reads a form, and passes its file on to the ingest.
 pub(crate) struct FormReader {
     form: FormFields,
-    /// Used when the file begins.
+    /// Used when the file starts.
     begins: Option<oneshot::Sender<FileStart>>,
     pieces: mpsc::Sender<io::Result<FilePiece>>,
     life_secs: Option<u64>,
 }
 
-/// Why a form was not read to its end; none when the file is not wanted any more, and who stores it
-/// knows why.
+/// Why a form was not read to its end; none when the ingest ended first and has the error.
 type Stopped = Option<Error>;
 
 impl FormReader {
@@ -70,7 +69,7 @@ impl FormReader {
     pub(crate) async fn read(mut self, mut parts: MultipartForm) -> Result<(), Stopped> {
         let read = self.read_parts(&mut parts).await;
         if read.is_err() {
-            // Without this, what came so far would pass for the whole.
+            // Without this, what was read so far would pass for the whole file.
             let _ = self.pieces.send(Err(io::ErrorKind::InvalidData.into())).await;
         }
         read
@@ -84,21 +83,27 @@ impl FormReader {
             match (part.name(), self.begins.take()) {
                 (Some("file"), Some(begins)) => self.delegate(part, begins).await?,
                 (Some("file"), None) => {
-                    return Err(Some(Error::invalid("file", "There is more than one `file`.")));
+                    return Err(Some(Error::invalid(
+                        "file",
+                        "The form has more than one part `file`.",
+                    )));
                 }
                 (Some(_), begins) => {
                     self.begins = begins;
                     self.form.read(part).await?;
                 }
                 (None, _) => {
-                    return Err(Some(Error::invalid("form", "A part of the form has no name.")));
+                    return Err(Some(Error::invalid(
+                        "form",
+                        "Every part of the form must have a name.",
+                    )));
                 }
             }
         }
-        Err(Some(Error::invalid("form", format!("A form has at most {PARTS_MAX} parts."))))
+        Err(Some(Error::invalid("form", format!("A form may have at most {PARTS_MAX} parts."))))
     }
 
-    /// What is known to be wrong already stops it before anything is stored.
+    /// Errors that are known already stop the upload before anything is stored.
     async fn delegate(
         &mut self,
         mut part: FormPart<'_>,
@@ -120,7 +125,7 @@ impl FormReader {
 
     async fn finish(&self) -> Result<(), Stopped> {
         if self.begins.is_some() {
-            // Who waits for a file learns that none came.
+            // The ingest learns from the closed channel that there is no file.
             return Ok(());
         }
         self.form.check_purpose()?;
@@ -134,19 +139,19 @@ impl FormReader {
 }
 
 impl FormFields {
-    /// One whose call says what it is for.
+    /// A form whose purpose the route implies.
     pub(crate) fn for_purpose(purpose: &str) -> Self {
         Self { purpose: Some(purpose.to_owned()), ..Self::default() }
     }
 
-    /// Takes a part that is not the file.
+    /// Reads a part that is not the file.
     async fn read(&mut self, mut part: FormPart<'_>) -> Result<(), Stopped> {
         let name = part.name().unwrap_or_default().to_owned();
         let slot = match name.as_str() {
             "purpose" => &mut self.purpose,
             "expires_after[anchor]" => &mut self.anchor,
             "expires_after[seconds]" => &mut self.seconds,
-            // A newer client may say more than we know.
+            // A newer client may send parts that are not known here.
             _ => &mut None,
         };
         let wrong = |message: String| Some(Error::invalid(shown(&name), message));
@@ -154,10 +159,11 @@ impl FormFields {
         while let Some(piece) = part.chunk().await? {
             text.extend_from_slice(&piece);
             if text.len() > TEXT_BYTES_MAX {
-                return Err(wrong(format!("It has at most {TEXT_BYTES_MAX} bytes.")));
+                return Err(wrong(format!("A text part may have at most {TEXT_BYTES_MAX} bytes.")));
             }
         }
-        let text = String::from_utf8(text).map_err(|_| wrong("It is not UTF-8.".to_owned()))?;
+        let text =
+            String::from_utf8(text).map_err(|_| wrong("A text part must be UTF-8.".to_owned()))?;
         *slot = Some(text);
         Ok(())
     }
@@ -165,13 +171,10 @@ impl FormFields {
     fn check_purpose(&self) -> Result<()> {
         match self.purpose.as_deref() {
             Some(PURPOSE) => Ok(()),
-            Some(_) => {
-                Err(Error::invalid("purpose", "Files are taken for the purpose `batch` only."))
+            Some(_) => Err(Error::invalid("purpose", "`purpose` must be `batch`.")),
+            None => {
+                Err(Error::invalid("purpose", "The form has no part `purpose`; set it to `batch`."))
             }
-            None => Err(Error::invalid(
-                "purpose",
-                "The form has no part `purpose`; it must be `batch`.",
-            )),
         }
     }
 
@@ -179,17 +182,20 @@ impl FormFields {
         let (Some(anchor), Some(seconds)) = (&self.anchor, &self.seconds) else {
             return match (&self.anchor, &self.seconds) {
                 (None, None) => Ok(None),
-                _ => Err(Error::invalid("expires_after", "It needs both `anchor` and `seconds`.")),
+                _ => Err(Error::invalid(
+                    "expires_after",
+                    "`expires_after` requires both `anchor` and `seconds`.",
+                )),
             };
         };
         let seconds = seconds.parse().map_err(|_| {
-            Error::invalid("expires_after[seconds]", "It must be a whole number of seconds.")
+            Error::invalid("expires_after[seconds]", "`expires_after[seconds]` must be an integer.")
         })?;
         ExpiresAfter::new(anchor, seconds).secs("expires_after").map(Some)
     }
 }
 
-/// A name that came from outside, as far as an error shows it.
+/// A part's name, shortened for an error.
 fn shown(name: &str) -> String {
     name.chars().filter(|letter| !letter.is_control()).take(64).collect()
 }

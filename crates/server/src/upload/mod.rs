@@ -1,7 +1,10 @@
-//! Intake: a file that a caller sends, as a form or as it is, goes straight into the store.
+//! Uploads: a file from a multipart form or a plain body is streamed into the store.
 //!
-//! Holds throughout: of the file only a few blocks are in memory; whatever goes wrong on the way,
-//! nothing of it is visible; a client that falls silent or drips is cut off.
+//! The files import in one direction: `mod` uses `form` and `multipart`, `form` uses `multipart` and
+//! `expiry`.
+//!
+//! Holds throughout: only a few blocks of the file are in memory; when an upload fails, nothing of it is
+//! visible; a client that stalls or drips is cut off.
 
 mod expiry;
 mod form;
@@ -35,24 +38,24 @@ const PIECES_WAITING_MAX: usize = 1;
 /// Longest name of a file.
 const NAME_BYTES_MAX: usize = 255;
 
-/// What a file is called, and how long it lives.
+/// The id, name and life of a new file.
 pub(crate) struct NewUpload<'a> {
     pub(crate) id: FileId,
     pub(crate) name: Option<&'a str>,
     pub(crate) life_secs: u64,
 }
 
-/// What a form must say beside its file.
+/// Where the purpose of an upload comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// It is for batches, in its own words.
+    /// The form has a part `purpose`.
     FormField,
-    /// The call says it.
+    /// The route implies it.
     Implied,
 }
 
-/// Takes in the part `file` of a form. The other parts may come before it or after it: others see
-/// the file when the form was read to its end and is right, and not before.
+/// Stores the part `file` of a form. The other parts may come before it or after it: the file
+/// becomes visible once the form was read to its end and is valid.
 pub(crate) async fn store_form(
     app: &App,
     into: &(dyn Ingest + Sync),
@@ -72,17 +75,17 @@ pub(crate) async fn store_form(
     let stored = tokio::select! {
         biased;
         read = &mut reading => match (read, storing.await) {
-            // What came in was given up, for what is wrong with the form.
+            // The upload was discarded because the form is invalid.
             (Err(Some(error)), _) => return Err(error),
             (_, stored) => stored,
         },
-        // It ends first when it will not have the file: nobody waits for the rest.
+        // The store refused the file: the rest of the form is not read.
         stored = &mut storing => stored,
     };
     stored.unwrap_or_else(|| Err(Error::invalid("file", "The form has no part `file`.")))
 }
 
-/// Stores a file once it begins, as its pieces come; none when no file comes.
+/// Stores a file as its pieces arrive; none when the form has no file.
 async fn store(
     app: &App,
     into: &(dyn Ingest + Sync),
@@ -108,7 +111,7 @@ async fn store(
     Some(store_stream(app, into, caller, purpose, new_upload, bytes).await)
 }
 
-/// What was stored already vanishes again.
+/// Drops what was stored already, and returns the error.
 pub(crate) async fn discard(
     app: &App,
     caller: &Caller,
@@ -118,13 +121,13 @@ pub(crate) async fn discard(
     if let Some(ingested) = stored {
         let scope = Scope::Owner(caller.owner.clone());
         if let Err(cause) = app.store.drop_file(&scope, ingested.file.id).await {
-            tracing::warn!(file.id = %ingested.file.id, error = %cause, "upload not taken back");
+            tracing::warn!(file.id = %ingested.file.id, error = %cause, "could not discard an upload");
         }
     }
     error
 }
 
-/// Takes in bytes as they come.
+/// Stores a file from a stream of bytes.
 pub(crate) async fn store_stream(
     app: &App,
     into: &(dyn Ingest + Sync),
@@ -142,7 +145,7 @@ pub(crate) async fn store_stream(
     };
     let options = ingest::Options {
         file_bytes_max: app.options.upload_bytes_max,
-        // The contract of those who say it knows no other method.
+        // OpenAI's contract knows no other method.
         only_post: purpose == Purpose::FormField,
         ..(*app.ingest).clone()
     };
@@ -157,17 +160,17 @@ pub(crate) async fn store_stream(
     let file = &ingested.file;
     tracing::info!(
         file.id = %file.id, owner = %caller.owner, bytes = file.bytes, lines = file.lines,
-        errors = ingested.errors_total, "file taken in"
+        errors = ingested.errors_total, "file uploaded"
     );
     Ok(ingested)
 }
 
-/// The error of a file that could not be taken in.
+/// The API's error for an ingest that failed.
 fn refused(error: ingest::Error) -> Error {
     match error {
         ingest::Error::TooLarge { bytes_max, .. } => Error::new(
             Code::FileTooLarge,
-            format!("A file has at most {bytes_max} bytes; split it into several."),
+            format!("A file may have at most {bytes_max} bytes; split it into several."),
         ),
         ingest::Error::Read { source, .. } if source.kind() == io::ErrorKind::TimedOut => {
             Error::upload_too_slow()
@@ -176,7 +179,9 @@ fn refused(error: ingest::Error) -> Error {
             Ok(store_error) => windrow_store::Error::into(store_error),
             Err(_) => Error::new(
                 Code::UploadBroken,
-                format!("The upload broke off after line {after_line}; nothing of it is kept."),
+                format!(
+                    "The upload ended early, after line {after_line}; nothing of it was stored."
+                ),
             ),
         },
         ingest::Error::Store { source, .. } => source.into(),
@@ -184,22 +189,26 @@ fn refused(error: ingest::Error) -> Error {
     }
 }
 
-/// Whether a name that was given apart from the file can be one, also where the file brings its own.
+/// Checks a file name that was given apart from the file, also where the file has its own.
 pub(crate) fn check_name(given: &str) -> Result<()> {
     let fits = given.chars().count() <= NAME_BYTES_MAX && !given.contains('\0');
     shown_name(Some(if fits { given } else { "" })).map(drop)
 }
 
-/// A name that lists can show.
+/// A file name that lists can show.
 fn shown_name(given: Option<&str>) -> Result<String> {
     let name = given.unwrap_or("upload.jsonl");
     let name = name.rsplit(['/', '\\']).next().unwrap_or(name);
-    match (1..=NAME_BYTES_MAX).contains(&name.len()) && !name.chars().any(char::is_control) {
-        true => Ok(name.to_owned()),
-        false => Err(Error::invalid(
+    if (1..=NAME_BYTES_MAX).contains(&name.len()) && !name.chars().any(char::is_control) {
+        Ok(name.to_owned())
+    } else {
+        Err(Error::invalid(
             "file",
-            format!("The file's name must have 1 to {NAME_BYTES_MAX} plain bytes."),
-        )),
+            format!(
+                "The file name must have 1 to {NAME_BYTES_MAX} bytes, without control \
+                    characters."
+            ),
+        ))
     }
 }
 

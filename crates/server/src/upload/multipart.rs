@@ -1,7 +1,7 @@
-//! The parts of a form as they come in.
+//! A multipart form as it arrives.
 //!
-//! Holds throughout: of a form only so many bytes are in memory, also before its first part and in the
-//! head of one, where the parser would gather whatever comes; a body that stalls or drips is cut off,
+//! Holds throughout: only so many bytes of a form are in memory, also before its first part and in the
+//! headers of one, where the parser would buffer without end; a body that stalls or drips is cut off,
 //! wherever in the form it does.
 
 use std::io;
@@ -22,23 +22,24 @@ use crate::error::{Code, Error, Result};
 
 /// Most bytes that the parser is given without a part, or a piece of one, coming out of it.
 const UNREAD_BYTES_MAX: usize = 1 << 20;
-/// After so many bytes the parser looks at what it has: by itself it takes all there is first.
+/// After so many bytes the parser is made to parse what it has: by itself it buffers all there is
+/// first.
 const PASSED_BYTES_MAX: usize = 256 << 10;
 
-/// A form.
+/// A multipart form that is being read.
 pub(crate) struct MultipartForm {
     multipart: Multipart,
     unread: Arc<AtomicUsize>,
 }
 
-/// A part of it.
+/// A part of a form.
 pub(crate) struct FormPart<'a> {
     field: Field<'a>,
     unread: &'a AtomicUsize,
 }
 
 impl MultipartForm {
-    /// The form that a request has; none when it has something else.
+    /// The form of a request; none when its body is something else.
     pub(crate) async fn from_request(app: &App, request: Request) -> Option<Self> {
         Self::read(BodyTimeout::new(app.clock.clone(), &app.options), request).await
     }
@@ -78,7 +79,7 @@ impl FormPart<'_> {
     }
 }
 
-/// The same bytes, as long as somebody makes something of them.
+/// The same bytes, as long as the parser makes parts of them.
 fn bounded(
     mut bytes: impl Stream<Item = io::Result<Bytes>> + Send + Unpin + 'static,
     unread: Arc<AtomicUsize>,
@@ -110,19 +111,19 @@ fn broken(error: &MultipartError) -> Error {
     match cause(error) {
         Some(io::ErrorKind::TimedOut) => return Error::upload_too_slow(),
         Some(io::ErrorKind::FileTooLarge) => {
-            let message = "What the form has before a part, or in the head of one, is too long.";
+            let message = "The form's preamble, or the headers of a part, are too long.";
             return Error::new(Code::InvalidForm, message);
         }
         _ => {}
     }
     let message = match error.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => "The form is larger than it may be.",
-        _ => "The form is broken, or was cut off; nothing of it is kept.",
+        StatusCode::PAYLOAD_TOO_LARGE => "The form is too large.",
+        _ => "The form is malformed or truncated; nothing of it was stored.",
     };
     Error::new(Code::InvalidForm, message)
 }
 
-/// What the body itself said, below what the parser says.
+/// The error of the body, below the parser's.
 fn cause(error: &MultipartError) -> Option<io::ErrorKind> {
     let first = Some(error as &(dyn std::error::Error + 'static));
     let mut causes = std::iter::successors(first, |error| error.source());
