@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use windrow::prelude::*;
 use windrow::store::inspect::{Attempt, BatchesQuery, LaneStatus, PAGE_MAX};
 
+use crate::batch_selector::BatchSelector;
 use crate::context::Context;
-use crate::ending::Ending;
-use crate::pick::{self, Pick};
+use crate::exit_code::Exit;
 use crate::table::Table;
 use crate::text;
 
@@ -28,14 +28,14 @@ pub(crate) struct ListArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatusArgs {
     /// A batch's id, the beginning of it, or `last`
-    batch: Pick,
+    batch: BatchSelector,
 }
 
 /// The tries of one line.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AttemptsArgs {
     /// A batch's id, the beginning of it, or `last`
-    batch: Pick,
+    batch: BatchSelector,
     /// The line's number in the file, from 1
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     line: u64,
@@ -48,12 +48,12 @@ fn state(word: &str) -> Result<State, String> {
     })
 }
 
-pub(crate) async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Ending> {
+pub(crate) async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
     let ListArgs { state: states, limit, after } = args;
     let query = BatchesQuery { states, after, limit, ..BatchesQuery::default() };
     let page = store.batches(&context.scope(), query).await?;
-    context.tell(&page, || {
+    context.print_result(&page, || {
         if page.rows.is_empty() {
             return "No batches.".to_owned();
         }
@@ -74,7 +74,7 @@ pub(crate) async fn list(context: &Context, args: ListArgs) -> anyhow::Result<En
         let more = page.next.as_ref().map(|next| format!("\nmore: --after {next}"));
         format!("{table}{}", more.unwrap_or_default())
     })?;
-    Ok(Ending::Good)
+    Ok(Exit::Success)
 }
 
 /// To the second, in UTC.
@@ -87,18 +87,18 @@ fn origin(batch: &Batch) -> String {
     batch.metadata.get("path").unwrap_or(&batch.endpoint).clone()
 }
 
-pub(crate) async fn status(context: &Context, args: StatusArgs) -> anyhow::Result<Ending> {
+pub(crate) async fn status(context: &Context, args: StatusArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
-    let batch = pick::batch(context, &*store, &args.batch).await?;
+    let batch = args.batch.find(context, &*store).await?;
     let lanes = store.lanes(&context.scope(), batch.id).await?;
     let value = serde_json::json!({ "batch": batch, "lanes": lanes });
-    context.tell(&value, || shown(&batch, &lanes))?;
-    Ok(Ending::Good)
+    context.print_result(&value, || shown(&batch, &lanes))?;
+    Ok(Exit::Success)
 }
 
 fn shown(batch: &Batch, lanes: &[LaneStatus]) -> String {
-    let mut said = format!("batch     {}\nstate     {}\n", batch.id, batch.state);
-    let mut line = |word: &str, value: String| said.push_str(&format!("{word:<10}{value}\n"));
+    let mut output = format!("batch     {}\nstate     {}\n", batch.id, batch.state);
+    let mut line = |word: &str, value: String| output.push_str(&format!("{word:<10}{value}\n"));
     line("of", origin(batch));
     if let Some(to) = batch.metadata.get("to") {
         line("to", to.clone());
@@ -125,7 +125,7 @@ fn shown(batch: &Batch, lanes: &[LaneStatus]) -> String {
         let at = error.line.map_or(String::new(), |line| format!("line {line}: "));
         line("invalid", format!("{at}{}", error.message));
     }
-    said.push('\n');
+    output.push('\n');
     let mut table = Table::new(&[
         "target",
         "phase",
@@ -159,16 +159,16 @@ fn shown(batch: &Batch, lanes: &[LaneStatus]) -> String {
     if lanes.len() > 1 {
         row("all", "", &batch.counts);
     }
-    said + &table.to_string()
+    output + &table.to_string()
 }
 
-pub(crate) async fn attempts(context: &Context, args: AttemptsArgs) -> anyhow::Result<Ending> {
+pub(crate) async fn attempts(context: &Context, args: AttemptsArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
-    let batch = pick::batch(context, &*store, &args.batch).await?;
+    let batch = args.batch.find(context, &*store).await?;
     let attempts = store.attempts(&context.scope(), batch.id, args.line).await?;
     let value = serde_json::json!({ "batch": batch.id, "line": args.line, "attempts": attempts });
-    context.tell(&value, || history(args.line, &attempts))?;
-    Ok(Ending::Good)
+    context.print_result(&value, || history(args.line, &attempts))?;
+    Ok(Exit::Success)
 }
 
 fn history(line: u64, attempts: &[Attempt]) -> String {

@@ -23,6 +23,6 @@ pub(crate) fn now() -> jiff::Timestamp {
 
 /// Waits.
 #[expect(clippy::disallowed_methods, reason = "this is the place that sleeps")]
-pub(crate) async fn pause(time: Duration) {
+pub(crate) async fn sleep(time: Duration) {
     tokio::time::sleep(time).await;
 }

@@ -3,7 +3,7 @@
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 
-use crate::ending::Ending;
+use crate::exit_code::Exit;
 use crate::{Cli, text};
 
 /// Prints a completion script.
@@ -12,9 +12,9 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<Ending> {
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "windrow", &mut script);
-    text::say(String::from_utf8(script)?.trim_end())?;
-    Ok(Ending::Good)
+    text::print_line(String::from_utf8(script)?.trim_end())?;
+    Ok(Exit::Success)
 }

@@ -32,14 +32,14 @@ impl Context {
     }
 
     /// Says something: a value for machines, or a text for people.
-    pub(crate) fn tell(
+    pub(crate) fn print_result(
         &self,
         value: &impl Serialize,
-        people: impl FnOnce() -> String,
+        to_text: impl FnOnce() -> String,
     ) -> anyhow::Result<()> {
         match self.json {
-            true => text::say(&serde_json::to_string(value)?)?,
-            false => text::say(&people())?,
+            true => text::print_line(&serde_json::to_string(value)?)?,
+            false => text::print_line(&to_text())?,
         }
         Ok(())
     }

@@ -9,8 +9,8 @@ use anyhow::Context as _;
 use windrow::store::Store;
 use windrow::{postgres, sqlite};
 
-use crate::ending::Ending;
-use crate::failure::Told;
+use crate::error::CliError;
+use crate::exit_code::Exit;
 
 /// Where a database is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ impl Database {
             let what = format!("there is no database at {}", path.display());
             let remedy = "give its path with --database, or its folder with --data; `windrow run` and \
                           `windrow ingest` make one.";
-            return Err(Told::new(Ending::Failed, what, remedy).into());
+            return Err(CliError::new(Exit::Failed, what, remedy).into());
         }
         self.open().await
     }
@@ -110,7 +110,7 @@ pub(crate) fn make_folder(folder: Option<&Path>) -> anyhow::Result<()> {
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.with_context(|| {
         let what = format!("could not make the folder {}", folder.display());
-        Told::new(Ending::Failed, what, "name a folder that can be written to with --data.")
+        CliError::new(Exit::Failed, what, "name a folder that can be written to with --data.")
     })
 }
 
@@ -122,12 +122,12 @@ async fn open_postgres(url: &str) -> anyhow::Result<Arc<dyn Store>> {
     let store = postgres::PostgresStore::connect(postgres::Options::new(url)).await?;
     match store.migrate().await {
         Ok(()) => Ok(Arc::new(store)),
-        Err(error) => Err(told(error)),
+        Err(error) => Err(no_rights_error(error)),
     }
 }
 
 /// A role that has no right to is told who has.
-fn told(error: windrow::store::Error) -> anyhow::Error {
+fn no_rights_error(error: windrow::store::Error) -> anyhow::Error {
     let is_refused =
         std::error::Error::source(&error).is_some_and(|cause| cause.is::<postgres::NoRight>());
     let error = anyhow::Error::new(error);
@@ -136,7 +136,7 @@ fn told(error: windrow::store::Error) -> anyhow::Error {
             let remedy = "as the role that owns the schema, run `windrow migrate`, then `windrow grants \
                           … --apply` for this role.";
             let what = "the schema is not up to date, or not open to this role";
-            error.context(Told::new(Ending::Failed, what, remedy))
+            error.context(CliError::new(Exit::Failed, what, remedy))
         }
         false => error,
     }

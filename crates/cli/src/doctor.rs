@@ -7,7 +7,7 @@ use windrow::store::Kind;
 use windrow::store::inspect::{BatchesQuery, PAGE_MAX};
 
 use crate::context::Context;
-use crate::ending::Ending;
+use crate::exit_code::Exit;
 use crate::messages::health::Health;
 use crate::text;
 
@@ -20,7 +20,7 @@ pub(crate) struct Args {
     verbose: bool,
 }
 
-pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
     let mut found = Vec::new();
     let (mut batches, mut lines, mut wrong, mut after) = (0_u64, 0_u64, 0_u64, None);
@@ -41,13 +41,13 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
             match judged {
                 Ok(()) if args.verbose && !context.json => {
                     let total = text::count(batch.counts.total);
-                    text::say(&format!("ok     {id}  {state}  {total} lines"))?;
+                    text::print_line(&format!("ok     {id}  {state}  {total} lines"))?;
                 }
                 Ok(()) => {}
                 Err(sentence) => {
                     wrong += 1;
                     if !context.json {
-                        text::say(&format!("WRONG  {id}  {state}  {sentence}"))?;
+                        text::print_line(&format!("WRONG  {id}  {state}  {sentence}"))?;
                     }
                     found.push(json!({ "batch": id, "state": state, "wrong": sentence }));
                 }
@@ -60,10 +60,10 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
     }
     let health = Health::look(&context.config, &*store).await?;
     if !context.json {
-        health.said().iter().try_for_each(|line| text::say(line))?;
+        health.output().iter().try_for_each(|line| text::print_line(line))?;
     }
     let value = json!({ "batches": batches, "lines": lines, "wrong": found, "messages": health });
-    context.tell(&value, || {
+    context.print_result(&value, || {
         let looked = format!("{} batches, {} lines", text::count(batches), text::count(lines));
         match wrong {
             0 => format!("{looked}: every line is in exactly one place."),
@@ -74,5 +74,5 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
             ),
         }
     })?;
-    Ok(if wrong == 0 { health.ending() } else { Ending::Contradiction })
+    Ok(if wrong == 0 { health.exit_code() } else { Exit::Contradiction })
 }

@@ -12,8 +12,8 @@ use windrow::store::ingest::File;
 
 use crate::clock::Stopwatch;
 use crate::context::Context;
-use crate::ending::Ending;
-use crate::failure::Told;
+use crate::error::CliError;
+use crate::exit_code::Exit;
 use crate::text;
 
 /// Errors that are shown; all that are kept can be asked for later.
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     batch: bool,
 }
 
-pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     let reader = open(&args.file).await?;
     let store = context.open().await?;
     let own_name = || args.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -58,10 +58,10 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
         let value = json!({
             "file": file, "errors": errors, "errors_total": errors_total, "batch": batch,
         });
-        text::say(&value.to_string())?;
+        text::print_line(&value.to_string())?;
     } else if done.errors.is_empty() {
         let file = &done.file;
-        text::say(&format!(
+        text::print_line(&format!(
             "file {}: {} requests, {} in {} ({} lines/s)",
             file.id,
             text::count(file.lines),
@@ -70,10 +70,10 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
             text::rate(file.lines, took),
         ))?;
         if let Some(batch) = batch {
-            text::say(&format!("batch {}: windrow work runs it", batch.id))?;
+            text::print_line(&format!("batch {}: windrow work runs it", batch.id))?;
         }
     } else {
-        text::say(&format!(
+        text::print_line(&format!(
             "file {} does not validate: {} errors. It is kept with them, and cannot be run.\n{}What to \
              do: correct these lines and take the file in again.",
             done.file.id,
@@ -81,7 +81,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
             faults(&done)
         ))?;
     }
-    Ok(if done.errors.is_empty() { Ending::Good } else { Ending::Invalid })
+    Ok(if done.errors.is_empty() { Exit::Success } else { Exit::Invalid })
 }
 
 /// A batch over the whole file.
@@ -103,25 +103,25 @@ async fn open(path: &PathBuf) -> anyhow::Result<Pin<Box<dyn AsyncRead + Send>>> 
 }
 
 /// A file that cannot be run, with what is wrong with its lines.
-pub(crate) fn invalid(name: &str, done: &Ingested) -> Told {
+pub(crate) fn invalid(name: &str, done: &Ingested) -> CliError {
     let what = format!(
         "{name} does not validate: {} errors\n{}",
         text::count(done.errors_total),
         faults(done).trim_end()
     );
     let remedy = "correct these lines and run the same command again; nothing was sent.";
-    Told::new(Ending::Invalid, what, remedy)
+    CliError::new(Exit::Invalid, what, remedy)
 }
 
 /// What is wrong with a file, line by line.
 fn faults(done: &Ingested) -> String {
-    let mut said = String::new();
+    let mut output = String::new();
     for error in done.errors.iter().take(ERRORS_SHOWN_MAX) {
         let line = error.line.map_or(String::new(), |line| format!("line {line}: "));
-        said.push_str(&format!("  {line}{} [{}]\n", text::one_line(&error.message), error.code));
+        output.push_str(&format!("  {line}{} [{}]\n", text::one_line(&error.message), error.code));
     }
     if done.errors.len() > ERRORS_SHOWN_MAX {
-        said.push_str("  …\n");
+        output.push_str("  …\n");
     }
-    said
+    output
 }

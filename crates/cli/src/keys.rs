@@ -10,7 +10,7 @@ use windrow_server::api_key::{ApiKey, KeySpec};
 
 use crate::clock;
 use crate::context::Context;
-use crate::ending::Ending;
+use crate::exit_code::Exit;
 use crate::table::Table;
 
 /// Makes, lists and revokes the keys of the API.
@@ -56,7 +56,7 @@ struct RevokeArgs {
     key: KeyId,
 }
 
-pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     match args.command {
         Command::Create(args) => create(context, args).await,
         Command::List(args) => list(context, args).await,
@@ -93,7 +93,7 @@ async fn all(store: &dyn Store, scope: &Scope) -> anyhow::Result<Vec<Key>> {
     }
 }
 
-async fn create(context: &Context, args: CreateArgs) -> anyhow::Result<Ending> {
+async fn create(context: &Context, args: CreateArgs) -> anyhow::Result<Exit> {
     let store = context.open().await?;
     let life = args.days.map(|days| SignedDuration::from_hours(24 * i64::from(days)));
     let spec = KeySpec {
@@ -104,18 +104,18 @@ async fn create(context: &Context, args: CreateArgs) -> anyhow::Result<Ending> {
     };
     let (key, api_key) = make(&*store, spec).await?;
     let value = serde_json::json!({ "key": key, "secret": api_key.reveal() });
-    context.tell(&value, || {
+    context.print_result(&value, || {
         let (owner, role) = (&key.owner, key.role.as_str());
         format!("A key of {owner} ({role}), shown only now: {}\nid: {}", api_key.reveal(), key.id)
     })?;
-    Ok(Ending::Good)
+    Ok(Exit::Success)
 }
 
-async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Ending> {
+async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
     let scope = if args.all { Scope::All } else { context.scope() };
     let keys = all(&*store, &scope).await?;
-    context.tell(&serde_json::json!({ "rows": keys }), || {
+    context.print_result(&serde_json::json!({ "rows": keys }), || {
         if keys.is_empty() {
             return "No keys.".to_owned();
         }
@@ -141,15 +141,15 @@ async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Ending> {
         }
         table.to_string()
     })?;
-    Ok(Ending::Good)
+    Ok(Exit::Success)
 }
 
-async fn revoke(context: &Context, args: RevokeArgs) -> anyhow::Result<Ending> {
+async fn revoke(context: &Context, args: RevokeArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
     // Who can open the database needs no key to act for all.
     let key = store.revoke_key(&Scope::All, args.key).await?;
-    context.tell(&key, || {
+    context.print_result(&key, || {
         format!("Key {} of {} is revoked; servers follow within seconds.", key.id, key.owner)
     })?;
-    Ok(Ending::Good)
+    Ok(Exit::Success)
 }

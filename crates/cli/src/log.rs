@@ -14,8 +14,8 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Registry};
 
 use crate::config::{Config, LogFormat, Origin};
-use crate::ending::Ending;
-use crate::failure::Told;
+use crate::error::CliError;
+use crate::exit_code::Exit;
 
 /// Libraries whose troubles come back to us as failures, and are told of where they are handled. A
 /// filter that names one of them hears it.
@@ -49,7 +49,7 @@ pub(crate) fn start(config: &Config, format: Option<LogFormat>) -> anyhow::Resul
 fn filter(log: &str) -> anyhow::Result<EnvFilter> {
     let wrong = || {
         let what = format!("`log` is {log:?}, which is no filter");
-        Told::new(Ending::Config, what, "give it as `info` or `windrow_engine=debug,warn`.")
+        CliError::new(Exit::Config, what, "give it as `info` or `windrow_engine=debug,warn`.")
     };
     // What is said later counts.
     EnvFilter::try_new(format!("{QUIET},{log}")).with_context(wrong)
@@ -78,7 +78,7 @@ fn provider(url: &str) -> anyhow::Result<SdkTracerProvider> {
     let exporter = SpanExporter::builder().with_http().with_endpoint(url).build();
     let exporter = exporter.with_context(|| {
         let what = format!("`otlp` is {url:?}, where no traces can be sent to");
-        Told::new(Ending::Config, what, "give it as http://127.0.0.1:4318/v1/traces.")
+        CliError::new(Exit::Config, what, "give it as http://127.0.0.1:4318/v1/traces.")
     })?;
     let resource = Resource::builder().with_service_name("windrow").build();
     Ok(SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build())
@@ -103,9 +103,9 @@ mod tests {
 
     /// What was written.
     #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
+    struct Captured(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Kept {
+    impl Write for Captured {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0.lock().unwrap().write(bytes)
         }
@@ -121,12 +121,12 @@ mod tests {
         for (format, colour) in
             [(LogFormat::Text, true), (LogFormat::Text, false), (LogFormat::Json, false)]
         {
-            let kept = Kept::default();
-            let writer = kept.clone();
+            let captured = Captured::default();
+            let writer = captured.clone();
             let log =
                 tracing_subscriber::registry().with(lines(format, colour, move || writer.clone()));
             tracing::subscriber::with_default(log, || tracing::info!(lines = 3, "file taken in"));
-            let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+            let text = String::from_utf8(captured.0.lock().unwrap().clone()).unwrap();
             assert!(text.contains("file taken in"), "{text}");
             assert_eq!(text.contains('\u{1b}'), colour, "{text:?}");
         }
@@ -135,15 +135,15 @@ mod tests {
     #[test]
     fn clients_of_brokers_speak_only_when_asked() {
         for (given, hears) in [("info", false), ("debug", false), ("info,lapin=error", true)] {
-            let kept = Kept::default();
-            let writer = kept.clone();
+            let captured = Captured::default();
+            let writer = captured.clone();
             let lines = lines(LogFormat::Text, false, move || writer.clone());
             let log = tracing_subscriber::registry().with(lines).with(filter(given).unwrap());
             tracing::subscriber::with_default(log, || {
                 tracing::error!(target: "lapin::channels", "from outside");
                 tracing::info!("from here");
             });
-            let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+            let text = String::from_utf8(captured.0.lock().unwrap().clone()).unwrap();
             assert_eq!(text.contains("from outside"), hears, "{given}: {text}");
             assert!(text.contains("from here"), "{given}: {text}");
         }

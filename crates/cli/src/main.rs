@@ -4,32 +4,33 @@
 //! in `--help` and stay; results and summaries go to standard output, everything else to standard
 //! error.
 
+mod batch_run;
+mod batch_selector;
 mod batches;
 mod clock;
 mod completions;
 mod config;
 mod context;
+mod control;
 mod database;
 mod demo;
 mod doctor;
-mod drive;
-mod ending;
-mod failure;
+mod error;
+mod exit_code;
 mod ingest;
 mod keys;
 mod log;
 mod message_runner;
 mod messages;
 mod migrate;
+mod output_target;
 mod outputs;
-mod pick;
-mod place;
 mod progress;
 mod results;
 mod retry;
 mod run;
 mod serve;
-mod steer;
+mod signals;
 mod table;
 mod text;
 mod upstream;
@@ -41,7 +42,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use config::{Config, Flags};
 use context::Context;
-use ending::{EXIT_CODES, Ending};
+use exit_code::{EXIT_CODES, Exit};
 
 /// Runs millions of requests from a file; every line ends in exactly one place.
 #[derive(Debug, Parser)]
@@ -80,11 +81,11 @@ enum Command {
     /// Follows a batch until it is closed
     Watch(watch::Args),
     /// Claims nothing more from a batch until it is resumed
-    Pause(steer::PauseArgs),
+    Pause(control::PauseArgs),
     /// Lets a paused batch go on
-    Resume(steer::Args),
+    Resume(control::Args),
     /// Stops a batch: what is in flight may finish, the rest never runs
-    Cancel(steer::Args),
+    Cancel(control::Args),
     /// Puts finished lines of a batch back to run again
     Retry(retry::Args),
     /// Writes the results of a batch
@@ -124,18 +125,15 @@ async fn main() -> ExitCode {
     let Cli { command, flags } = Cli::parse();
     let json = flags.json;
     match Box::pin(start(command, &flags)).await {
-        Ok(ending) => ending.into(),
+        Ok(exit_code) => exit_code.into(),
         Err(error) => {
-            match json {
-                true => eprint!("{}", failure::explain_json(&error)),
-                false => eprint!("{}", failure::explain(&error)),
-            }
-            failure::ending(&error).into()
+            eprint!("{}", if json { error::to_json(&error) } else { error::to_text(&error) });
+            error::exit_code(&error).into()
         }
     }
 }
 
-async fn start(command: Command, flags: &Flags) -> anyhow::Result<Ending> {
+async fn start(command: Command, flags: &Flags) -> anyhow::Result<Exit> {
     if let Command::Completions(args) = command {
         return completions::run(args);
     }
@@ -153,9 +151,9 @@ async fn start(command: Command, flags: &Flags) -> anyhow::Result<Ending> {
         Command::Batches(args) => batches::list(&context, args).await,
         Command::Status(args) => batches::status(&context, args).await,
         Command::Watch(args) => watch::run(&context, args).await,
-        Command::Pause(args) => steer::pause(&context, args).await,
-        Command::Resume(args) => steer::resume(&context, args).await,
-        Command::Cancel(args) => steer::cancel(&context, args).await,
+        Command::Pause(args) => control::pause(&context, args).await,
+        Command::Resume(args) => control::resume(&context, args).await,
+        Command::Cancel(args) => control::cancel(&context, args).await,
         Command::Retry(args) => retry::run(&context, args).await,
         Command::Attempts(args) => batches::attempts(&context, args).await,
         Command::Call(args) => messages::call::run(&context, args).await,

@@ -24,8 +24,8 @@ use windrow_brokers::redis::RedisPublisher;
 
 use crate::config::{Config, Outlet, Source, Tables};
 use crate::context::Context;
-use crate::ending::Ending;
-use crate::failure::Told;
+use crate::error::CliError;
+use crate::exit_code::Exit;
 
 /// The messages of this process, running.
 pub(crate) struct MessageRunner {
@@ -110,11 +110,12 @@ fn runner(
         .options(options)
         .routes(routes(config)?);
     for (name, options) in objects {
-        let remote = http::Remote::new(options).map_err(|bad| wrong("objects", name, bad))?;
+        let remote = http::Remote::new(options).map_err(|bad| bad_option("objects", name, bad))?;
         builder = builder.object(remote.object(name));
     }
     for (name, handler) in inbox {
-        let remote = http::Remote::new(&handler.to).map_err(|bad| wrong("inbox", name, bad))?;
+        let remote =
+            http::Remote::new(&handler.to).map_err(|bad| bad_option("inbox", name, bad))?;
         builder = builder.consumer(name, handler.patterns.clone(), remote);
     }
     Ok(builder)
@@ -137,11 +138,11 @@ fn routes(config: &Config) -> anyhow::Result<Routes> {
                 RabbitPublisher::new(name, options.clone()).map(|made| Arc::new(made) as _)
             }
         };
-        let publisher = publisher.map_err(|bad| wrong("publish", name, bad))?;
+        let publisher = publisher.map_err(|bad| bad_option("publish", name, bad))?;
         routes.push(Route::new(publish.patterns.clone(), publisher));
     }
     if !routes.is_empty() {
-        routes.push(Route::new(of_batches(), Arc::new(Nowhere)));
+        routes.push(Route::new(of_batches(), Arc::new(Discard)));
     }
     Ok(Routes::new(routes)?)
 }
@@ -153,10 +154,10 @@ fn of_batches() -> Patterns {
 }
 
 /// Takes what nobody else wants.
-struct Nowhere;
+struct Discard;
 
 #[async_trait::async_trait]
-impl Publisher for Nowhere {
+impl Publisher for Discard {
     fn name(&self) -> &str {
         "(nowhere)"
     }
@@ -181,15 +182,15 @@ fn consumers(config: &Config, client: &Client) -> anyhow::Result<Vec<Consumer>> 
                     .map(Consumer::Rabbitmq)
             }
         };
-        consumers.push(consumer.map_err(|bad| wrong("consume", name, bad))?);
+        consumers.push(consumer.map_err(|bad| bad_option("consume", name, bad))?);
     }
     Ok(consumers)
 }
 
-fn wrong(kind: &str, name: &str, bad: BadOption) -> anyhow::Error {
+fn bad_option(kind: &str, name: &str, bad: BadOption) -> anyhow::Error {
     let what = format!("[{kind}.{name}] cannot be used as it is configured");
     let remedy = "correct what the cause names; docs/configuration.md lists the options.";
-    anyhow::Error::new(bad).context(Told::new(Ending::Config, what, remedy))
+    anyhow::Error::new(bad).context(CliError::new(Exit::Config, what, remedy))
 }
 
 /// Why the runner did not start.
@@ -205,11 +206,11 @@ fn refused(config: &Config, error: windrow::store::Error) -> anyhow::Error {
             );
             let remedy = "set `messages.service` and `messages.partitions` to what `windrow partitions` \
                           shows, or give --no-messages.";
-            error.context(Told::new(Ending::Config, what, remedy))
+            error.context(CliError::new(Exit::Config, what, remedy))
         }
         Kind::Invalid => {
             let remedy = "correct the bound that the cause names; `windrow config` shows all.";
-            error.context(Told::new(Ending::Config, "messages cannot be run so", remedy))
+            error.context(CliError::new(Exit::Config, "messages cannot be run so", remedy))
         }
         _ => error.context("messages could not be started"),
     }

@@ -9,20 +9,20 @@ use windrow::engine::output::{Source, StoreRetry, ToWrite, write};
 use windrow::engine::storage::Storage;
 use windrow::prelude::*;
 
-use crate::place::{Out, Place};
+use crate::output_target::{Out, OutputTarget};
 
 /// Which of the two files of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum OutputKind {
     Results,
     Errors,
 }
 
-impl Which {
+impl OutputKind {
     fn of(self, summary: &Summary) -> Option<&OutputFile> {
         match self {
-            Which::Results => summary.output.as_ref(),
-            Which::Errors => summary.errors.as_ref(),
+            OutputKind::Results => summary.output.as_ref(),
+            OutputKind::Errors => summary.errors.as_ref(),
         }
     }
 }
@@ -43,19 +43,19 @@ pub(crate) struct Results<'a> {
 
 impl Results<'_> {
     /// Writes one of the two files; an error says where and what to do.
-    pub(crate) async fn put(&self, which: Which, place: &Place) -> anyhow::Result<()> {
+    pub(crate) async fn put(&self, kind: OutputKind, output: &OutputTarget) -> anyhow::Result<()> {
         let remedy = format!(
             "make room or choose another place, then `windrow results {} --out FILE`, or the same \
              command again; nothing is lost.",
             self.batch.id
         );
-        place.put(remedy, async |out| self.copy(which, out).await).await
+        output.put(remedy, async |out| self.copy(kind, out).await).await
     }
 
-    async fn copy(&self, which: Which, out: Out<'_>) -> anyhow::Result<()> {
+    async fn copy(&self, kind: OutputKind, out: Out<'_>) -> anyhow::Result<()> {
         let stored = summary(self.batch);
         match (&stored, self.storage) {
-            (Some(summary), Some(storage)) => match which.of(summary) {
+            (Some(summary), Some(storage)) => match kind.of(summary) {
                 Some(stored) => match storage.read(&stored.name).await {
                     Ok(mut bytes) => {
                         while let Some(bytes) = bytes.try_next().await? {
@@ -64,15 +64,15 @@ impl Results<'_> {
                         Ok(())
                     }
                     // Another machine's folder, or tidied away: the database has it all.
-                    Err(_) => self.copy_from_store(which, out).await,
+                    Err(_) => self.copy_from_store(kind, out).await,
                 },
                 None => Ok(()),
             },
-            _ => self.copy_from_store(which, out).await,
+            _ => self.copy_from_store(kind, out).await,
         }
     }
 
-    async fn copy_from_store(&self, which: Which, out: Out<'_>) -> anyhow::Result<()> {
+    async fn copy_from_store(&self, kind: OutputKind, out: Out<'_>) -> anyhow::Result<()> {
         let source = Source {
             store: self.store,
             scope: self.scope,
@@ -82,9 +82,9 @@ impl Results<'_> {
             store_retry: StoreRetry::usual(Clock::machine()),
         };
         let mut sink = ToWrite::new("the results", out);
-        match which {
-            Which::Results => write(&source, &mut sink, &mut ()).await?,
-            Which::Errors => write(&source, &mut (), &mut sink).await?,
+        match kind {
+            OutputKind::Results => write(&source, &mut sink, &mut ()).await?,
+            OutputKind::Errors => write(&source, &mut (), &mut sink).await?,
         };
         Ok(())
     }

@@ -7,18 +7,18 @@ use windrow::domain::attempt::Status;
 use windrow::engine::export::{Column, Export, Format};
 use windrow::engine::storage::Storage;
 
+use crate::batch_selector::BatchSelector;
 use crate::context::Context;
-use crate::ending::Ending;
-use crate::outputs::{Results, Which};
-use crate::pick::{self, Pick};
-use crate::place::Place;
+use crate::exit_code::Exit;
+use crate::output_target::OutputTarget;
+use crate::outputs::{OutputKind, Results};
 use crate::{retry, text};
 
 /// Writes the results of a batch, as OpenAI's batches have them, in the order of the file.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A batch's id, the beginning of it, or `last`
-    batch: Pick,
+    batch: BatchSelector,
     /// The lines that did not complete, instead of those that did
     #[arg(long)]
     errors: bool,
@@ -31,7 +31,7 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExportArgs {
     /// A batch's id, the beginning of it, or `last`
-    batch: Pick,
+    batch: BatchSelector,
     /// How rows are written
     #[arg(long, value_enum, default_value_t = FormatArg::Jsonl)]
     format: FormatArg,
@@ -60,11 +60,11 @@ fn column(text: &str) -> Result<Column, String> {
     text.parse().map_err(|unknown: windrow::engine::export::UnknownColumn| unknown.to_string())
 }
 
-pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
-    let place = Place::of(args.out);
-    place.check()?;
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
+    let output = OutputTarget::of(args.out);
+    output.check()?;
     let store = context.open_existing().await?;
-    let batch = pick::batch(context, &*store, &args.batch).await?;
+    let batch = args.batch.find(context, &*store).await?;
     // Outputs that cannot be reached are no hindrance: the database has it all.
     let storage = Storage::open(&context.config.storage).ok();
     let results = Results {
@@ -74,16 +74,16 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
         batch: &batch,
         bytes_max: context.config.bounds.engine.output_bytes_max,
     };
-    let which = if args.errors { Which::Errors } else { Which::Results };
-    results.put(which, &place).await?;
-    told(context, &place, batch.id)
+    let kind = if args.errors { OutputKind::Errors } else { OutputKind::Results };
+    results.put(kind, &output).await?;
+    print_written(context, &output, batch.id)
 }
 
-pub(crate) async fn export(context: &Context, args: ExportArgs) -> anyhow::Result<Ending> {
-    let place = Place::of(args.out);
-    place.check()?;
+pub(crate) async fn export(context: &Context, args: ExportArgs) -> anyhow::Result<Exit> {
+    let output = OutputTarget::of(args.out);
+    output.check()?;
     let store = context.open_existing().await?;
-    let batch = pick::batch(context, &*store, &args.batch).await?;
+    let batch = args.batch.find(context, &*store).await?;
     let mut export = Export { statuses: args.status, defuse: args.defuse, ..Export::default() };
     export.format = match args.format {
         FormatArg::Jsonl => Format::Jsonl,
@@ -95,22 +95,22 @@ pub(crate) async fn export(context: &Context, args: ExportArgs) -> anyhow::Resul
     }
     let remedy = "make room or choose another place, and export again.";
     let scope = context.scope();
-    let fill = async |mut out: crate::place::Out<'_>| {
+    let fill = async |mut out: crate::output_target::Out<'_>| {
         let written = export.write(&*store, &scope, batch.id, &mut out).await;
         written.map(drop).context("the export broke off")
     };
-    place.put(remedy, fill).await?;
-    told(context, &place, batch.id)
+    output.put(remedy, fill).await?;
+    print_written(context, &output, batch.id)
 }
 
-fn told(
+fn print_written(
     context: &Context,
-    place: &Place,
+    output: &OutputTarget,
     batch: windrow::prelude::BatchId,
-) -> anyhow::Result<Ending> {
-    if let Place::File(path) = place {
+) -> anyhow::Result<Exit> {
+    if let OutputTarget::File(path) = output {
         let value = serde_json::json!({ "batch": batch, "written": path });
-        context.tell(&value, || format!("written: {}", text::one_line(&place.name())))?;
+        context.print_result(&value, || format!("written: {}", text::one_line(&output.name())))?;
     }
-    Ok(Ending::Good)
+    Ok(Exit::Success)
 }

@@ -11,13 +11,13 @@ use windrow::engine::storage::Storage;
 use windrow::prelude::*;
 use windrow::store::batch::{REPROCESS_LINES_MAX, Reprocess, Select};
 
+use crate::batch_run::{BatchRun, StopReason};
+use crate::batch_selector::BatchSelector;
 use crate::context::Context;
-use crate::drive::{Drive, Why};
-use crate::ending::Ending;
-use crate::failure::Told;
-use crate::pick::{self, Pick};
+use crate::error::CliError;
+use crate::exit_code::Exit;
 use crate::progress::{Screen, Style};
-use crate::run::{outputs_told, url};
+use crate::run::{storage_error, url};
 use crate::upstream::UpstreamArgs;
 use crate::{text, watch};
 
@@ -28,7 +28,7 @@ const GIVE_UP_AFTER: Duration = Duration::from_secs(300);
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A batch's id, the beginning of it, or `last`
-    batch: Pick,
+    batch: BatchSelector,
     /// All lines with one of these outcomes: completed, failed, not_found, skipped
     #[arg(
         long,
@@ -61,9 +61,9 @@ pub(crate) fn status(word: &str) -> Result<Status, String> {
     })
 }
 
-pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
-    let batch = pick::batch(context, &*store, &args.batch).await?;
+    let batch = args.batch.find(context, &*store).await?;
     let select = match &args.lines {
         Some(lines) => Select::Lines(lines.clone()),
         None => Select::Statuses(args.status.clone()),
@@ -76,8 +76,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
         return work(context, store, batch, executor).await;
     }
     let value = serde_json::json!({ "moved": moved, "batch": batch });
-    context.tell(&value, || said(&batch, moved))?;
-    Ok(Ending::Good)
+    context.print_result(&value, || output(&batch, moved))?;
+    Ok(Exit::Success)
 }
 
 impl Args {
@@ -85,7 +85,7 @@ impl Args {
         let sent_to = || url(batch.metadata.get("to")?).ok();
         let to = self.to.clone().or_else(sent_to).ok_or_else(|| {
             let what = format!("nobody knows where the lines of batch {} go", batch.id);
-            Told::usage(what, "say so with --to.")
+            CliError::usage(what, "say so with --to.")
         })?;
         self.upstream.executor(context, &to)
     }
@@ -97,11 +97,11 @@ async fn work(
     store: Arc<dyn Store>,
     batch: Batch,
     executor: HttpExecutor,
-) -> anyhow::Result<Ending> {
-    let storage = Storage::open(&context.config.storage).with_context(outputs_told)?;
+) -> anyhow::Result<Exit> {
+    let storage = Storage::open(&context.config.storage).with_context(storage_error)?;
     let id = batch.id;
     let mut screen = Screen::new(Style::of(context.json, false));
-    let drive = Drive {
+    let batch_run = BatchRun {
         store: store.clone(),
         storage,
         executor,
@@ -110,22 +110,26 @@ async fn work(
         batch,
         give_up_after: GIVE_UP_AFTER,
     };
-    let driven = drive.run(&mut screen).await?;
+    let outcome = batch_run.run(&mut screen).await?;
     let batch = store.batch(&context.scope(), id).await?;
     if batch.state.is_closed() {
-        context.tell(&batch, || watch::closed(&batch))?;
-        return Ok(watch::ending(&batch));
+        context.print_result(&batch, || watch::closed(&batch))?;
+        return Ok(watch::exit_code(&batch));
     }
     let again = format!("`windrow retry {id} --work` goes on; nothing is lost.");
-    let (ending, what) = match driven.why {
-        Why::Asked | Why::Closed => (Ending::Stopped, "stopped before the end".to_owned()),
-        Why::GaveUp(trouble) => {
-            let trouble = trouble.unwrap_or_else(|| "no answer".to_owned());
-            (Ending::Unreachable, format!("the upstream was out of reach: {trouble}"))
+    let (exit_code, what) = match outcome.stop_reason {
+        StopReason::Signal | StopReason::Closed => {
+            (Exit::Stopped, "stopped before the end".to_owned())
         }
-        Why::Outputs(error) => (Ending::Outputs, format!("could not write the outputs: {error}")),
+        StopReason::Unreachable(trouble) => {
+            let trouble = trouble.unwrap_or_else(|| "no answer".to_owned());
+            (Exit::Unreachable, format!("the upstream was out of reach: {trouble}"))
+        }
+        StopReason::OutputFailed(error) => {
+            (Exit::Outputs, format!("could not write the outputs: {error}"))
+        }
     };
-    Err(Told::new(ending, what, again).into())
+    Err(CliError::new(exit_code, what, again).into())
 }
 
 /// Moves all of them, one bounded step after the other.
@@ -148,7 +152,7 @@ async fn reprocess(
     }
 }
 
-fn said(batch: &Batch, moved: u64) -> String {
+fn output(batch: &Batch, moved: u64) -> String {
     if moved == 0 {
         return format!("batch {}: no line to retry.", batch.id);
     }

@@ -25,11 +25,11 @@ use windrow_server::{App, Messages, Metrics, Parts, Routes, Unserved};
 
 use crate::config::LogFormat;
 use crate::context::Context;
-use crate::drive::{Signals, end_at_once};
-use crate::ending::Ending;
-use crate::failure::Told;
+use crate::error::CliError;
+use crate::exit_code::Exit;
 use crate::message_runner::MessageRunner;
-use crate::run::{outputs_told, url};
+use crate::run::{storage_error, url};
+use crate::signals::{Signals, exit_at_once};
 use crate::upstream::{DEFAULT, UpstreamArgs};
 use crate::{keys, log, text};
 
@@ -60,16 +60,16 @@ pub(crate) struct Args {
     log_format: Option<LogFormat>,
 }
 
-pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     let _log = log::start(&context.config, args.log_format)?;
     let metrics = Metrics::new(Clock::machine());
     let store = metrics.store(context.open().await?);
-    let storage = Storage::open(&context.config.storage).with_context(outputs_told)?;
+    let storage = Storage::open(&context.config.storage).with_context(storage_error)?;
     let executor = executor(context, &args, &metrics)?;
     let address = args.listen.unwrap_or(context.config.listen);
     let listener = TcpListener::bind(address).await.with_context(|| {
         let what = format!("could not listen on {address}");
-        Told::new(Ending::Failed, what, "choose another address with --listen.")
+        CliError::new(Exit::Failed, what, "choose another address with --listen.")
     })?;
     let tls = tls(context)?;
     let mut signals = Signals::new().context("could not listen for signals")?;
@@ -120,10 +120,10 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
     })
     .await?;
     let released = report.map_or(0, |report| report.released);
-    context.tell(&serde_json::json!({ "released": released }), || {
+    context.print_result(&serde_json::json!({ "released": released }), || {
         format!("Stopped: {} lines went back to be claimed again.", text::count(released))
     })?;
-    Ok(Ending::Good)
+    Ok(Exit::Success)
 }
 
 /// What the API does with messages: through the runner of this process, when there is one.
@@ -160,13 +160,13 @@ async fn wait(
                 let Some(ended) = ended else { break };
                 stop();
                 match ended.context("a part of the server panicked").and_then(|ended| ended) {
-                    Ok(said) => report = report.or(said),
+                    Ok(output) => report = report.or(output),
                     Err(error) => failed = failed.or(Some(error)),
                 }
             }
             () = signals.next() => {
                 if std::mem::replace(&mut asked, true) {
-                    end_at_once();
+                    exit_at_once();
                 }
                 tracing::info!("stopping; what is in flight may finish");
                 stop();
@@ -212,7 +212,7 @@ fn tls(context: &Context) -> anyhow::Result<Option<Tls>> {
     let Some((cert, key)) = &context.config.tls else { return Ok(None) };
     let tls = Tls::read(cert, key).with_context(|| {
         let remedy = "`tls_cert` and `tls_key` name files with a certificate and its key, as PEM.";
-        Told::new(Ending::Config, "the server cannot speak TLS as it is configured", remedy)
+        CliError::new(Exit::Config, "the server cannot speak TLS as it is configured", remedy)
     })?;
     Ok(Some(tls))
 }
@@ -231,13 +231,13 @@ async fn greet(
         "listening": address,
         "admin_key": made.as_ref().map(ApiKey::reveal),
     });
-    context.tell(&value, || {
+    context.print_result(&value, || {
         let work = if no_work { ", without a worker for batches" } else { "" };
-        let mut said = format!("Windrow listens on {address}{work}.");
+        let mut output = format!("Windrow listens on {address}{work}.");
         if let Some(api_key) = &made {
-            said += &format!("\nThe admin's key, shown only now: {}", api_key.reveal());
+            output += &format!("\nThe admin's key, shown only now: {}", api_key.reveal());
         }
-        said
+        output
     })
 }
 
@@ -252,7 +252,7 @@ async fn admin_key(context: &Context, store: &dyn Store) -> anyhow::Result<Optio
     if let Some(chosen) = std::env::var(ADMIN_KEY).ok().filter(|text| !text.is_empty()) {
         let api_key = ApiKey::chosen(&chosen).with_context(|| {
             let remedy = "choose a longer one, or unset it to have one made.";
-            Told::new(Ending::Config, format!("{ADMIN_KEY} cannot be a key"), remedy)
+            CliError::new(Exit::Config, format!("{ADMIN_KEY} cannot be a key"), remedy)
         })?;
         return match store.find_key(&api_key.hash()).await {
             Ok(key) if key.role == Role::Admin => Ok(None),
@@ -278,7 +278,7 @@ async fn admin_key(context: &Context, store: &dyn Store) -> anyhow::Result<Optio
 
 fn not_admins(why: &str) -> anyhow::Error {
     let remedy = "choose another, or unset it to use the keys that there are.";
-    Told::new(Ending::Config, format!("the key in {ADMIN_KEY} {why}"), remedy).into()
+    CliError::new(Exit::Config, format!("the key in {ADMIN_KEY} {why}"), remedy).into()
 }
 
 /// Which targets the configuration serves, and which paths of them.

@@ -86,7 +86,7 @@ pub(crate) fn short(text: &str, chars_max: usize) -> String {
 }
 
 /// Prints. A reader that went away (`| head`) is no error.
-pub(crate) fn say(text: &str) -> io::Result<()> {
+pub(crate) fn print_line(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),

@@ -11,8 +11,8 @@ use windrow::engine::execute::http::{Config, HttpExecutor, KeySource, Upstream};
 
 use crate::config::pair;
 use crate::context::Context;
-use crate::ending::Ending;
-use crate::failure::Told;
+use crate::error::CliError;
+use crate::exit_code::Exit;
 
 /// The table of the configuration for every target that no other table names.
 pub(crate) const DEFAULT: &str = "default";
@@ -55,7 +55,7 @@ impl UpstreamArgs {
         if upstreams.is_empty() && default.is_none() {
             let what = "no upstream is named, so there is nowhere to send lines to";
             let remedy = "give one with --to, or [upstreams.NAME] in the configuration.";
-            return Err(Told::usage(what, remedy).into());
+            return Err(CliError::usage(what, remedy).into());
         }
         build(Config { upstreams, default })
     }
@@ -86,8 +86,8 @@ impl UpstreamArgs {
 }
 
 fn build(config: Config) -> anyhow::Result<HttpExecutor> {
-    HttpExecutor::new(config).context(Told::new(
-        Ending::Config,
+    HttpExecutor::new(config).context(CliError::new(
+        Exit::Config,
         "an upstream cannot be used as it is configured",
         "correct what the cause names, in the configuration or on the command line.",
     ))

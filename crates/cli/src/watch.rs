@@ -4,35 +4,35 @@ use std::time::Duration;
 
 use windrow::prelude::*;
 
+use crate::batch_selector::BatchSelector;
 use crate::clock;
 use crate::context::Context;
-use crate::ending::Ending;
-use crate::pick::{self, Pick};
+use crate::exit_code::Exit;
 use crate::progress::{Screen, Style, View};
 use crate::text;
 
 /// How often the batch is looked at: O(lanes), whatever its size.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const POLL_EVERY: Duration = Duration::from_millis(500);
 
 /// Follows a batch until it is closed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A batch's id, the beginning of it, or `last`
-    batch: Pick,
+    batch: BatchSelector,
 }
 
-pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
-    let mut batch = pick::batch(context, &*store, &args.batch).await?;
+    let mut batch = args.batch.find(context, &*store).await?;
     let mut screen = Screen::new(Style::of(context.json, false));
     while !batch.state.is_closed() {
         screen.show(&view(&batch));
-        clock::pause(LOOK_EVERY).await;
+        clock::sleep(POLL_EVERY).await;
         batch = store.batch(&context.scope(), batch.id).await?;
     }
     screen.end();
-    context.tell(&batch, || closed(&batch))?;
-    Ok(ending(&batch))
+    context.print_result(&batch, || closed(&batch))?;
+    Ok(exit_code(&batch))
 }
 
 fn view(batch: &Batch) -> View {
@@ -56,11 +56,11 @@ fn view(batch: &Batch) -> View {
 }
 
 /// How a closed batch ends its command.
-pub(crate) fn ending(batch: &Batch) -> Ending {
+pub(crate) fn exit_code(batch: &Batch) -> Exit {
     let counts = &batch.counts;
     match batch.state == State::Completed && counts.failed + counts.not_found == 0 {
-        true => Ending::Good,
-        false => Ending::SomeFailed,
+        true => Exit::Success,
+        false => Exit::SomeFailed,
     }
 }
 

@@ -10,10 +10,10 @@ use windrow::engine::{Engine, Event, Report};
 
 use crate::config::LogFormat;
 use crate::context::Context;
-use crate::drive::{Signals, end_at_once};
-use crate::ending::Ending;
+use crate::exit_code::Exit;
 use crate::message_runner::MessageRunner;
-use crate::run::{outputs_told, url};
+use crate::run::{storage_error, url};
+use crate::signals::{Signals, exit_at_once};
 use crate::upstream::UpstreamArgs;
 use crate::{log, text};
 
@@ -41,7 +41,7 @@ enum Ended {
     Messages,
 }
 
-pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     let _log = log::start(&context.config, args.log_format)?;
     let runs_messages = !args.no_messages && !context.config.tables.is_empty();
     let executor = match runs_messages && !UpstreamArgs::is_named(context, args.to.as_ref()) {
@@ -49,7 +49,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
         false => Some(args.upstream.executor_for_all(context, args.to.as_ref())?),
     };
     let store = context.open().await?;
-    let storage = Storage::open(&context.config.storage).with_context(outputs_told)?;
+    let storage = Storage::open(&context.config.storage).with_context(storage_error)?;
     let mut signals = Signals::new().context("could not listen for signals")?;
     let (database, outputs) = (context.config.database.to_string(), storage.describe());
     let message_runner = match runs_messages {
@@ -72,7 +72,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
     }
     let mut watchers = JoinSet::new();
     if let Some(engine) = engine {
-        watchers.spawn(tell_closed(engine.handle().subscribe()));
+        watchers.spawn(log_closed(engine.handle().subscribe()));
         running.spawn(async move { Ok(Ended::Engine(engine.run().await?)) });
     }
     tracing::info!(database, outputs, "working; SIGTERM or Ctrl-C stops");
@@ -86,7 +86,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
         "finished": progress.finished, "requests": progress.requests,
         "released": report.released, "closed": report.closed,
     });
-    context.tell(&value, || {
+    context.print_result(&value, || {
         format!(
             "Stopped: finished {} lines, closed {} batches, released {} lines.",
             text::count(progress.finished),
@@ -94,7 +94,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
             text::count(report.released),
         )
     })?;
-    Ok(Ending::Good)
+    Ok(Exit::Success)
 }
 
 /// Waits until every part has ended. The first signal, or the first end, stops the others.
@@ -110,14 +110,14 @@ async fn wait(
                 let Some(ended) = ended else { break };
                 stop();
                 match ended.context("a part of the worker panicked").and_then(|ended| ended) {
-                    Ok(Ended::Engine(said)) => report = Some(said),
+                    Ok(Ended::Engine(output)) => report = Some(output),
                     Ok(Ended::Messages) => {}
                     Err(error) => failed = failed.or(Some(error)),
                 }
             }
             () = signals.next() => {
                 if std::mem::replace(&mut asked, true) {
-                    end_at_once();
+                    exit_at_once();
                 }
                 tracing::info!("stopping; what is in flight may finish");
                 stop();
@@ -128,7 +128,7 @@ async fn wait(
 }
 
 /// Tells which batches are closed, as long as there are any.
-async fn tell_closed(mut events: broadcast::Receiver<Event>) {
+async fn log_closed(mut events: broadcast::Receiver<Event>) {
     loop {
         match events.recv().await {
             Ok(Event::Closed { batch }) => {

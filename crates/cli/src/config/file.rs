@@ -9,11 +9,11 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use windrow::engine::execute::http::Upstream;
 
-use super::nearest::nearest;
+use super::suggest::suggest;
 use super::tables::{self, Tables};
 use super::{TEXTS, keys};
-use crate::ending::Ending;
-use crate::failure::Told;
+use crate::error::CliError;
+use crate::exit_code::Exit;
 
 /// A value as it stands in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ struct Upstreams {
 pub(crate) fn read(path: &Path) -> anyhow::Result<File> {
     let text = std::fs::read_to_string(path).with_context(|| {
         let what = format!("could not read the configuration {}", path.display());
-        Told::new(Ending::Config, what, "check the path given with --config or WINDROW_CONFIG.")
+        CliError::new(Exit::Config, what, "check the path given with --config or WINDROW_CONFIG.")
     })?;
     parse(path, &text)
 }
@@ -55,8 +55,8 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<File> {
 fn parse(path: &Path, text: &str) -> anyhow::Result<File> {
     let mut table =
         DeTable::parse(text).map_err(|error| bad_toml(path, text, &error))?.into_inner();
-    let page = Page { path, text };
-    let tables = Tables::take_from(&mut table, page)?;
+    let source = ConfigText { path, text };
+    let tables = Tables::take_from(&mut table, source)?;
     let mut entries = BTreeMap::new();
     for (name, value) in &table {
         match (name.get_ref().as_ref(), value.get_ref()) {
@@ -64,10 +64,10 @@ fn parse(path: &Path, text: &str) -> anyhow::Result<File> {
             (MESSAGES, DeValue::Table(inner)) => {
                 for (key, value) in inner {
                     let known = format!("{MESSAGES}.{}", key.get_ref());
-                    page.entry(&mut entries, known, key.span().start, value)?;
+                    source.entry(&mut entries, known, key.span().start, value)?;
                 }
             }
-            (known, _) => page.entry(&mut entries, known.to_owned(), name.span().start, value)?,
+            (known, _) => source.entry(&mut entries, known.to_owned(), name.span().start, value)?,
         }
     }
     let upstreams: Upstreams =
@@ -77,14 +77,14 @@ fn parse(path: &Path, text: &str) -> anyhow::Result<File> {
 
 /// A file while it is read.
 #[derive(Clone, Copy)]
-pub(super) struct Page<'a> {
+pub(super) struct ConfigText<'a> {
     pub(super) path: &'a Path,
     pub(super) text: &'a str,
 }
 
-impl Page<'_> {
+impl ConfigText<'_> {
     /// What the reader of TOML says, with its line.
-    pub(super) fn bad(self, error: &toml::de::Error) -> Told {
+    pub(super) fn bad(self, error: &toml::de::Error) -> CliError {
         bad_toml(self.path, self.text, error)
     }
 
@@ -94,7 +94,7 @@ impl Page<'_> {
         at: usize,
         name: &str,
         known: impl IntoIterator<Item = &'a str>,
-    ) -> Told {
+    ) -> CliError {
         unknown((self.path, line_of(self.text, at)), name, known)
     }
 
@@ -109,12 +109,12 @@ impl Page<'_> {
         known: String,
         at: usize,
         value: &Spanned<DeValue<'_>>,
-    ) -> Result<(), Told> {
+    ) -> Result<(), CliError> {
         if keys::find(&known).is_none() && !TEXTS.contains(&known.as_str()) {
             return Err(self.unknown(at, &known, all_names()));
         }
-        let said = &self.text[value.span()];
-        let value = value.get_ref().as_str().unwrap_or(said).to_owned();
+        let output = &self.text[value.span()];
+        let value = value.get_ref().as_str().unwrap_or(output).to_owned();
         entries.insert(known, Entry { value, line: line_of(self.text, at) });
         Ok(())
     }
@@ -134,17 +134,17 @@ fn unknown<'a>(
     (path, line): (&Path, usize),
     name: &str,
     known: impl IntoIterator<Item = &'a str>,
-) -> Told {
+) -> CliError {
     let what = format!("{}:{line}: there is no key `{name}`", path.display());
-    let remedy = match nearest(name, known) {
+    let remedy = match suggest(name, known) {
         Some(found) => format!("did you mean `{found}`? `windrow config` lists every key."),
         None => "remove it; `windrow config` lists every key.".to_owned(),
     };
-    Told::new(Ending::Config, what, remedy)
+    CliError::new(Exit::Config, what, remedy)
 }
 
 /// What the reader of TOML says, with its line; an unknown field with the nearest known one.
-fn bad_toml(path: &Path, text: &str, error: &toml::de::Error) -> Told {
+fn bad_toml(path: &Path, text: &str, error: &toml::de::Error) -> CliError {
     let line = error.span().map_or(1, |span| line_of(text, span.start));
     let quoted: Vec<&str> = error.message().split('`').skip(1).step_by(2).collect();
     if let (true, Some((name, known))) =
@@ -153,7 +153,7 @@ fn bad_toml(path: &Path, text: &str, error: &toml::de::Error) -> Told {
         return unknown((path, line), name, known.iter().copied());
     }
     let what = format!("{}:{line}: {}", path.display(), error.message().trim_end());
-    Told::new(Ending::Config, what, "correct that line; docs/configuration.md has an example.")
+    CliError::new(Exit::Config, what, "correct that line; docs/configuration.md has an example.")
 }
 
 #[cfg(test)]
@@ -162,8 +162,8 @@ mod tests {
 
     fn complaint(text: &str) -> String {
         let error = parse(Path::new("w.toml"), text).unwrap_err();
-        assert_eq!(crate::failure::ending(&error), Ending::Config);
-        crate::failure::explain(&error)
+        assert_eq!(crate::error::exit_code(&error), Exit::Config);
+        crate::error::to_text(&error)
     }
 
     #[test]
@@ -178,12 +178,12 @@ mod tests {
 
     #[test]
     fn an_unknown_key_is_named_with_its_line_and_the_nearest_one() {
-        let said = complaint("claim_min = 1\nclaim_mx = 3\n");
-        assert!(said.starts_with("error: w.toml:2: there is no key `claim_mx`\n"), "{said}");
-        assert!(said.contains("did you mean `claim_max`?"), "{said}");
-        let said = complaint("[upstreams.a]\nbase_url = \"http://h\"\nconnect_ms_mx = 3\n");
-        assert!(said.starts_with("error: w.toml:3: there is no key `connect_ms_mx`"), "{said}");
-        assert!(said.contains("did you mean `connect_ms_max`?"), "{said}");
+        let output = complaint("claim_min = 1\nclaim_mx = 3\n");
+        assert!(output.starts_with("error: w.toml:2: there is no key `claim_mx`\n"), "{output}");
+        assert!(output.contains("did you mean `claim_max`?"), "{output}");
+        let output = complaint("[upstreams.a]\nbase_url = \"http://h\"\nconnect_ms_mx = 3\n");
+        assert!(output.starts_with("error: w.toml:3: there is no key `connect_ms_mx`"), "{output}");
+        assert!(output.contains("did you mean `connect_ms_max`?"), "{output}");
     }
 
     #[test]
@@ -193,12 +193,12 @@ mod tests {
         let entry = |value: &str, line| Entry { value: value.to_owned(), line };
         assert_eq!(file.entries["messages.partitions"], entry("64", 2));
         assert_eq!(file.entries["messages.service"], entry("shop", 3));
-        let said = complaint("[messages]\npartition = 3\n");
+        let output = complaint("[messages]\npartition = 3\n");
         assert!(
-            said.starts_with("error: w.toml:2: there is no key `messages.partition`"),
-            "{said}"
+            output.starts_with("error: w.toml:2: there is no key `messages.partition`"),
+            "{output}"
         );
-        assert!(said.contains("did you mean `messages.partitions`?"), "{said}");
+        assert!(output.contains("did you mean `messages.partitions`?"), "{output}");
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(crate) struct Bounds {
 /// A bound's value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Value {
-    Whole(u64),
+    WithPayload(u64),
     Decimal(f64),
     Switch(bool),
     /// No bound at all.
@@ -30,7 +30,7 @@ pub(crate) enum Value {
 impl std::fmt::Display for Value {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Value::Whole(value) => value.fmt(f),
+            Value::WithPayload(value) => value.fmt(f),
             Value::Decimal(value) => value.fmt(f),
             Value::Switch(value) => value.fmt(f),
             Value::None => f.write_str("none"),
@@ -41,7 +41,7 @@ impl std::fmt::Display for Value {
 /// What a value may be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
-    Whole(u64, u64),
+    WithPayload(u64, u64),
     Decimal(f64, f64),
     Switch,
     /// A whole number, or `none`.
@@ -66,11 +66,11 @@ impl Key {
         let plain = text.replace('_', "");
         match self.kind {
             Kind::Optional(..) if text == "none" => Ok(Value::None),
-            Kind::Whole(min, max) | Kind::Optional(min, max) => {
+            Kind::WithPayload(min, max) | Kind::Optional(min, max) => {
                 let value = plain.parse().ok().filter(|value| (min..=max).contains(value));
                 let none = if matches!(self.kind, Kind::Optional(..)) { ", or none" } else { "" };
                 let expected = || format!("a whole number from {min} to {max}{none}");
-                value.map(Value::Whole).ok_or_else(expected)
+                value.map(Value::WithPayload).ok_or_else(expected)
             }
             Kind::Decimal(min, max) => {
                 let value = plain.parse().ok().filter(|value| (min..=max).contains(value));
@@ -123,9 +123,9 @@ impl Number for u64 {
 macro_rules! key {
     ($name:literal, $bare:literal, whole $min:literal..=$max:expr, $($path:ident).+, $about:literal) => {
         Key {
-            name: $name, about: $about, bare: $bare, kind: Kind::Whole($min, $max),
-            get: |bounds| Value::Whole(bounds.$($path).+.whole()),
-            set: |bounds, value| if let Value::Whole(value) = value {
+            name: $name, about: $about, bare: $bare, kind: Kind::WithPayload($min, $max),
+            get: |bounds| Value::WithPayload(bounds.$($path).+.whole()),
+            set: |bounds, value| if let Value::WithPayload(value) = value {
                 bounds.$($path).+ = Number::of(value);
             },
         }
@@ -151,9 +151,9 @@ macro_rules! key {
     ($name:literal, $bare:literal, optional $min:literal..=$max:expr, $($path:ident).+, $about:literal) => {
         Key {
             name: $name, about: $about, bare: $bare, kind: Kind::Optional($min, $max),
-            get: |bounds| bounds.$($path).+.map_or(Value::None, |value| Value::Whole(value.whole())),
+            get: |bounds| bounds.$($path).+.map_or(Value::None, |value| Value::WithPayload(value.whole())),
             set: |bounds, value| bounds.$($path).+ = match value {
-                Value::Whole(value) => Some(Number::of(value)),
+                Value::WithPayload(value) => Some(Number::of(value)),
                 Value::Decimal(_) | Value::Switch(_) | Value::None => None,
             },
         }
@@ -161,9 +161,9 @@ macro_rules! key {
     // Told in seconds, kept in milliseconds.
     ($name:literal, $bare:literal, secs $min:literal..=$max:expr, $($path:ident).+, $about:literal) => {
         Key {
-            name: $name, about: $about, bare: $bare, kind: Kind::Whole($min, $max),
-            get: |bounds| Value::Whole(bounds.$($path).+ / 1000),
-            set: |bounds, value| if let Value::Whole(value) = value {
+            name: $name, about: $about, bare: $bare, kind: Kind::WithPayload($min, $max),
+            get: |bounds| Value::WithPayload(bounds.$($path).+ / 1000),
+            set: |bounds, value| if let Value::WithPayload(value) = value {
                 bounds.$($path).+ = value * 1000;
             },
         }
@@ -171,9 +171,9 @@ macro_rules! key {
     ($name:literal, $bare:literal, optional_secs $min:literal..=$max:expr, $($path:ident).+, $about:literal) => {
         Key {
             name: $name, about: $about, bare: $bare, kind: Kind::Optional($min, $max),
-            get: |bounds| bounds.$($path).+.map_or(Value::None, |value| Value::Whole(value / 1000)),
+            get: |bounds| bounds.$($path).+.map_or(Value::None, |value| Value::WithPayload(value / 1000)),
             set: |bounds, value| bounds.$($path).+ = match value {
-                Value::Whole(value) => Some(value * 1000),
+                Value::WithPayload(value) => Some(value * 1000),
                 Value::Decimal(_) | Value::Switch(_) | Value::None => None,
             },
         }
@@ -394,7 +394,7 @@ mod tests {
     #[test]
     fn a_value_out_of_bounds_is_told_what_it_may_be() {
         let claim = find("claim_max").unwrap();
-        assert_eq!(claim.read("1_000"), Ok(Value::Whole(1000)));
+        assert_eq!(claim.read("1_000"), Ok(Value::WithPayload(1000)));
         let expected = Err("a whole number from 1 to 1000".to_owned());
         assert_eq!(claim.read("0"), expected);
         assert_eq!(claim.read("many"), expected);

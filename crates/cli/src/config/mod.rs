@@ -5,8 +5,8 @@
 
 mod file;
 mod keys;
-mod nearest;
 mod show;
+mod suggest;
 mod tables;
 
 use std::collections::BTreeMap;
@@ -23,8 +23,8 @@ use windrow::engine::execute::http::Upstream;
 use windrow::engine::messages::Unrouted;
 
 use crate::database::Database;
-use crate::ending::Ending;
-use crate::failure::Told;
+use crate::error::CliError;
+use crate::exit_code::Exit;
 
 /// Keys that are no bounds.
 pub(crate) const TEXTS: &[&str] = &[
@@ -216,7 +216,7 @@ impl Config {
 }
 
 impl Layers<'_> {
-    fn bounds(&self, origins: &mut BTreeMap<&'static str, Origin>) -> Result<Bounds, Told> {
+    fn bounds(&self, origins: &mut BTreeMap<&'static str, Origin>) -> Result<Bounds, CliError> {
         let mut bounds = Bounds::default();
         for (name, _) in &self.flags.set {
             if keys::find(name).is_none() && !TEXTS.contains(&name.as_str()) {
@@ -229,9 +229,9 @@ impl Layers<'_> {
                 let what = format!(
                     "{} is {value:?} ({}), and must be {expected}",
                     key.name,
-                    self.place(&origin)
+                    self.describe(&origin)
                 );
-                Told::new(Ending::Config, what, "give it a value within its bounds.")
+                CliError::new(Exit::Config, what, "give it a value within its bounds.")
             })?;
             (key.set)(&mut bounds, read);
             origins.insert(key.name, origin);
@@ -289,7 +289,7 @@ impl Layers<'_> {
         }
     }
 
-    fn place(&self, origin: &Origin) -> String {
+    fn describe(&self, origin: &Origin) -> String {
         match origin {
             Origin::File { line } => format!("{}:{line}", self.file.path.display()),
             Origin::Environment(name) => format!("from the variable {name}"),
@@ -299,25 +299,25 @@ impl Layers<'_> {
     }
 }
 
-fn unknown_flag(name: &str) -> Told {
+fn unknown_flag(name: &str) -> CliError {
     let known = KEYS.iter().map(|key| key.name).chain(TEXTS.iter().copied());
-    let remedy = match nearest::nearest(name, known) {
+    let remedy = match suggest::suggest(name, known) {
         Some(found) => format!("did you mean `{found}`? `windrow config` lists every key."),
         None => "`windrow config` lists every key.".to_owned(),
     };
-    Told::new(Ending::Config, format!("--set: there is no key `{name}`"), remedy)
+    CliError::new(Exit::Config, format!("--set: there is no key `{name}`"), remedy)
 }
 
-fn bad(name: &str, origins: &BTreeMap<&'static str, Origin>, why: String) -> Told {
+fn bad(name: &str, origins: &BTreeMap<&'static str, Origin>, why: String) -> CliError {
     let origin = origins.get(name).cloned().unwrap_or(Origin::Default);
     let what = format!("the value of `{name}` ({origin}) is wrong: {why}");
-    Told::new(Ending::Config, what, "correct it; `windrow config` shows what is in force.")
+    CliError::new(Exit::Config, what, "correct it; `windrow config` shows what is in force.")
 }
 
 fn log_format_of(
     text: Option<String>,
     origins: &BTreeMap<&'static str, Origin>,
-) -> Result<LogFormat, Told> {
+) -> Result<LogFormat, CliError> {
     match text.as_deref() {
         None | Some("text") => Ok(LogFormat::Text),
         Some("json") => Ok(LogFormat::Json),
@@ -334,7 +334,7 @@ pub(crate) const UNROUTED: [(&str, Unrouted); 3] =
 fn unrouted_of(
     text: Option<String>,
     origins: &BTreeMap<&'static str, Origin>,
-) -> Result<Unrouted, Told> {
+) -> Result<Unrouted, CliError> {
     let Some(text) = text else { return Ok(Unrouted::default()) };
     let found = UNROUTED.into_iter().find(|(word, _)| *word == text);
     found.map(|(_, unrouted)| unrouted).ok_or_else(|| {
@@ -343,14 +343,14 @@ fn unrouted_of(
     })
 }
 
-fn half(given: &str, missing: &str) -> Told {
+fn half(given: &str, missing: &str) -> CliError {
     let what = format!("`{given}` is set, and `{missing}` is not");
-    Told::new(Ending::Config, what, "set both, or none.")
+    CliError::new(Exit::Config, what, "set both, or none.")
 }
 
-fn no_home() -> Told {
+fn no_home() -> CliError {
     let what = "there is no data folder: neither HOME nor XDG_DATA_HOME is set";
-    Told::new(Ending::Config, what, "name one with --data.")
+    CliError::new(Exit::Config, what, "name one with --data.")
 }
 
 /// The data folder as far as it is known before the file is read.
@@ -367,7 +367,7 @@ fn file_path(
     flags: &Flags,
     environment: &Environment,
     data: Option<&Path>,
-) -> Result<Option<PathBuf>, Told> {
+) -> Result<Option<PathBuf>, CliError> {
     let variable = environment.get("WINDROW_CONFIG").filter(|value| !value.is_empty());
     if let Some(named) = flags.config.clone().or_else(|| variable.map(PathBuf::from)) {
         return match named.is_file() {
@@ -375,7 +375,7 @@ fn file_path(
             false => {
                 let what = format!("there is no configuration at {}", named.display());
                 let remedy = "check the path given with --config or WINDROW_CONFIG.";
-                Err(Told::new(Ending::Config, what, remedy))
+                Err(CliError::new(Exit::Config, what, remedy))
             }
         };
     }
@@ -433,11 +433,11 @@ mod tests {
     fn a_value_out_of_bounds_names_itself_and_its_bounds() {
         let environment = environment(&[("HOME", "h"), ("SAFETY_FACTOR", "7")]);
         let error = Config::load(&Flags::default(), &environment).unwrap_err();
-        let said = crate::failure::explain(&error);
+        let output = crate::error::to_text(&error);
         let wanted = "error: safety_factor is \"7\" (from the variable SAFETY_FACTOR), and must be \
                       a number from 0.01 to 1\n";
-        assert!(said.starts_with(wanted), "{said}");
-        assert_eq!(crate::failure::ending(&error), Ending::Config);
+        assert!(output.starts_with(wanted), "{output}");
+        assert_eq!(crate::error::exit_code(&error), Exit::Config);
     }
 
     #[test]
@@ -453,6 +453,6 @@ mod tests {
     #[test]
     fn without_a_home_a_folder_must_be_named() {
         let error = Config::load(&Flags::default(), &Environment::new()).unwrap_err();
-        assert!(crate::failure::explain(&error).contains("name one with --data"));
+        assert!(crate::error::to_text(&error).contains("name one with --data"));
     }
 }

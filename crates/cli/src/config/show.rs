@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Config, KEYS, TEXTS, UNROUTED, keys};
 use crate::context::Context;
-use crate::ending::Ending;
+use crate::exit_code::Exit;
 use crate::table::Table;
 use crate::text;
 
@@ -12,13 +12,13 @@ use crate::text;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
-pub(crate) fn run(context: &Context, _: Args) -> anyhow::Result<Ending> {
+pub(crate) fn run(context: &Context, _: Args) -> anyhow::Result<Exit> {
     let config = &context.config;
     match context.json {
-        true => text::say(&as_json(config).to_string())?,
-        false => text::say(&as_text(config))?,
+        true => text::print_line(&as_json(config).to_string())?,
+        false => text::print_line(&as_text(config))?,
     }
-    Ok(Ending::Good)
+    Ok(Exit::Success)
 }
 
 /// A text's value, as it may be shown.
@@ -53,14 +53,14 @@ fn as_text(config: &Config) -> String {
         table.row([key.name.to_owned(), value, origin, key.about.to_owned()]);
     }
     let file = config.file.as_ref().map_or("none".to_owned(), |path| path.display().to_string());
-    let mut said = format!("file: {file}\n\n{table}\n");
+    let mut output = format!("file: {file}\n\n{table}\n");
     for (name, upstream) in &config.upstreams {
-        said.push_str(&format!("\n[upstreams.{name}]\n{upstream:#?}\n"));
+        output.push_str(&format!("\n[upstreams.{name}]\n{upstream:#?}\n"));
     }
     for (name, options) in config.tables.shown() {
-        said.push_str(&format!("\n[{name}]\n{options}\n"));
+        output.push_str(&format!("\n[{name}]\n{options}\n"));
     }
-    said.trim_end().to_owned()
+    output.trim_end().to_owned()
 }
 
 fn as_json(config: &Config) -> Value {
@@ -76,7 +76,7 @@ fn as_json(config: &Config) -> Value {
         add(
             key.name,
             match (key.get)(&config.bounds) {
-                keys::Value::Whole(value) => value.into(),
+                keys::Value::WithPayload(value) => value.into(),
                 keys::Value::Decimal(value) => value.into(),
                 keys::Value::Switch(value) => value.into(),
                 keys::Value::None => Value::Null,

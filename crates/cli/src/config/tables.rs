@@ -14,9 +14,9 @@ use windrow::domain::Owner;
 use windrow::engine::deliver::{Patterns, webhook};
 use windrow_brokers::{nats, rabbitmq, redis};
 
-use super::file::Page;
-use crate::ending::Ending;
-use crate::failure::Told;
+use super::file::ConfigText;
+use crate::error::CliError;
+use crate::exit_code::Exit;
 
 /// The names of the tables.
 pub(super) const NAMES: [&str; 4] = ["objects", "inbox", "publish", "consume"];
@@ -96,16 +96,19 @@ impl Tables {
     }
 
     /// Takes the tables out of a file.
-    pub(super) fn take_from(file: &mut DeTable<'_>, page: Page<'_>) -> anyhow::Result<Self> {
+    pub(super) fn take_from(
+        file: &mut DeTable<'_>,
+        source: ConfigText<'_>,
+    ) -> anyhow::Result<Self> {
         let mut tables = Self::default();
-        for mut piece in pieces(file, "objects", page)? {
+        for mut piece in pieces(file, "objects", source)? {
             tables.objects.push((piece.name.clone(), piece.handler()?));
         }
-        for mut piece in pieces(file, "inbox", page)? {
+        for mut piece in pieces(file, "inbox", source)? {
             let patterns = piece.patterns()?;
             tables.inbox.push((piece.name.clone(), Handler { patterns, to: piece.handler()? }));
         }
-        for mut piece in pieces(file, "publish", page)? {
+        for mut piece in pieces(file, "publish", source)? {
             let patterns = piece.patterns()?;
             let to = match piece.kind(&["webhook", "nats", "redis", "rabbitmq"])?.as_str() {
                 "webhook" => Outlet::Webhook(piece.rest()?),
@@ -115,7 +118,7 @@ impl Tables {
             };
             tables.publish.push((piece.name, Publish { patterns, to }));
         }
-        for mut piece in pieces(file, "consume", page)? {
+        for mut piece in pieces(file, "consume", source)? {
             let owner = piece.take("owner")?;
             let from = match piece.kind(&["nats", "rabbitmq"])?.as_str() {
                 "nats" => Source::Nats(piece.rest()?),
@@ -132,20 +135,20 @@ struct Piece<'i, 'p> {
     name: String,
     at: std::ops::Range<usize>,
     table: DeTable<'i>,
-    page: Page<'p>,
+    source: ConfigText<'p>,
 }
 
 /// The tables below that name, in the order of the file.
 fn pieces<'i, 'p>(
     file: &mut DeTable<'i>,
     kind: &str,
-    page: Page<'p>,
-) -> Result<Vec<Piece<'i, 'p>>, Told> {
+    source: ConfigText<'p>,
+) -> Result<Vec<Piece<'i, 'p>>, CliError> {
     let Some(all) = file.remove(kind) else { return Ok(Vec::new()) };
     let wrong = |at: usize, what: &str| {
-        let what = format!("{}: {what} is no table", page.line(at));
+        let what = format!("{}: {what} is no table", source.line(at));
         let remedy = format!("write it as [{kind}.NAME]; docs/configuration.md has an example.");
-        Told::new(Ending::Config, what, remedy)
+        CliError::new(Exit::Config, what, remedy)
     };
     let at = all.span().start;
     let DeValue::Table(all) = all.into_inner() else { return Err(wrong(at, kind)) };
@@ -155,8 +158,8 @@ fn pieces<'i, 'p>(
         let DeValue::Table(mut table) = value.into_inner() else {
             return Err(wrong(name.span().start, &format!("{kind}.{text}")));
         };
-        beside(&mut table, page.path.parent().unwrap_or(Path::new("")));
-        pieces.push((name.span().start, Piece { name: text, at, table, page }));
+        beside(&mut table, source.path.parent().unwrap_or(Path::new("")));
+        pieces.push((name.span().start, Piece { name: text, at, table, source }));
     }
     pieces.sort_by_key(|(at, _)| *at);
     Ok(pieces.into_iter().map(|(_, piece)| piece).collect())
@@ -186,14 +189,14 @@ fn beside(table: &mut DeTable<'_>, folder: &Path) {
 
 impl Piece<'_, '_> {
     /// The value of a key, which is taken out.
-    fn take<T: DeserializeOwned>(&mut self, key: &str) -> Result<Option<T>, Told> {
+    fn take<T: DeserializeOwned>(&mut self, key: &str) -> Result<Option<T>, CliError> {
         let Some(value) = self.table.remove(key) else { return Ok(None) };
         let read = T::deserialize(ValueDeserializer::from(value));
-        read.map(Some).map_err(|error| self.page.bad(&error))
+        read.map(Some).map_err(|error| self.source.bad(&error))
     }
 
     /// Which messages.
-    fn patterns(&mut self) -> Result<Patterns, Told> {
+    fn patterns(&mut self) -> Result<Patterns, CliError> {
         Ok(Patterns {
             owners: self.take("owners")?.unwrap_or_default(),
             streams: self.take("streams")?.unwrap_or_default(),
@@ -202,7 +205,7 @@ impl Piece<'_, '_> {
     }
 
     /// Which of these it is.
-    fn kind(&mut self, known: &[&str]) -> Result<String, Told> {
+    fn kind(&mut self, known: &[&str]) -> Result<String, CliError> {
         let at = self.table.get("type").map_or(self.at.start, |value| value.span().start);
         let kind: Option<String> = self.take("type")?;
         let what = match kind {
@@ -211,20 +214,20 @@ impl Piece<'_, '_> {
             None => format!("{:?} has no type", self.name),
         };
         let remedy = format!("set its `type` to one of {}.", known.join(", "));
-        Err(Told::new(Ending::Config, format!("{}: {what}", self.page.line(at)), remedy))
+        Err(CliError::new(Exit::Config, format!("{}: {what}", self.source.line(at)), remedy))
     }
 
     /// A handler over HTTP.
-    fn handler(&mut self) -> Result<webhook::Options, Told> {
+    fn handler(&mut self) -> Result<webhook::Options, CliError> {
         let answer_bytes_max = self.take("answer_bytes_max")?.unwrap_or(ANSWER_BYTES_MAX);
         Ok(webhook::Options { answer_bytes_max, ..self.rest()? })
     }
 
     /// Everything that is left, which must be known.
-    fn rest<T: DeserializeOwned>(&mut self) -> Result<T, Told> {
+    fn rest<T: DeserializeOwned>(&mut self) -> Result<T, CliError> {
         let table = std::mem::take(&mut self.table);
         let rest = Spanned::new(self.at.clone(), table);
-        T::deserialize(Deserializer::from(rest)).map_err(|error| self.page.bad(&error))
+        T::deserialize(Deserializer::from(rest)).map_err(|error| self.source.bad(&error))
     }
 }
 
@@ -234,13 +237,13 @@ mod tests {
 
     fn read(text: &str) -> anyhow::Result<Tables> {
         let mut file = DeTable::parse(text).unwrap().into_inner();
-        Tables::take_from(&mut file, Page { path: Path::new("etc/w.toml"), text })
+        Tables::take_from(&mut file, ConfigText { path: Path::new("etc/w.toml"), text })
     }
 
     fn complaint(text: &str) -> String {
         let error = read(text).unwrap_err();
-        assert_eq!(crate::failure::ending(&error), Ending::Config);
-        crate::failure::explain(&error)
+        assert_eq!(crate::error::exit_code(&error), Exit::Config);
+        crate::error::to_text(&error)
     }
 
     const ALL: &str = r#"
@@ -314,8 +317,8 @@ mod tests {
             ("inbox = 3\n", ["etc/w.toml:1: inbox is no table", "[inbox.NAME]"]),
             ("[consume]\na = 1\n", ["etc/w.toml:2: consume.a is no table", "[consume.NAME]"]),
         ] {
-            let said = complaint(text);
-            assert!(words.iter().all(|word| said.contains(word)), "{said}");
+            let output = complaint(text);
+            assert!(words.iter().all(|word| output.contains(word)), "{output}");
         }
     }
 }

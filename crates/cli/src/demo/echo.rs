@@ -29,45 +29,45 @@ const ANSWER_MS: u64 = 10;
 
 /// How it behaves towards a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mood {
-    Kind,
+enum Fault {
+    None,
     /// 500, the first time.
-    Stumbles,
+    ServerError,
     /// 429 with a wait, the first time.
-    Throttles,
+    RateLimited,
     /// No answer at all, the first time.
-    Hangs,
+    Timeout,
     /// Half an answer, the first time.
-    HangsUp,
+    ConnectionLost,
     /// 404, always.
-    NeverHeard,
+    NotFound,
     /// 400, always.
-    Refuses,
+    BadRequest,
 }
 
 /// What it did besides answering.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Moods {
+pub(crate) struct FaultCounts {
     pub(crate) requests: u64,
-    pub(crate) stumbled: u64,
-    pub(crate) throttled: u64,
-    pub(crate) hung: u64,
-    pub(crate) hung_up: u64,
-    pub(crate) never_heard: u64,
-    pub(crate) refused: u64,
+    pub(crate) server_errors: u64,
+    pub(crate) rate_limited: u64,
+    pub(crate) timed_out: u64,
+    pub(crate) connection_lost: u64,
+    pub(crate) not_found: u64,
+    pub(crate) bad_requests: u64,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct ServerState {
     /// How often each line came.
     lines: HashMap<u64, u32>,
-    moods: Moods,
+    faults: FaultCounts,
 }
 
 /// The server; it ends with its owner.
 pub(crate) struct Echo {
     address: SocketAddr,
-    seen: Arc<Mutex<Seen>>,
+    state: Arc<Mutex<ServerState>>,
     _tasks: JoinSet<()>,
 }
 
@@ -75,72 +75,75 @@ impl Echo {
     /// Listens on a free port of this machine.
     pub(crate) async fn start() -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let (address, seen) = (listener.local_addr()?, Arc::new(Mutex::new(Seen::default())));
-        let (mut tasks, shared) = (JoinSet::new(), Arc::clone(&seen));
+        let (address, state) =
+            (listener.local_addr()?, Arc::new(Mutex::new(ServerState::default())));
+        let (mut tasks, shared) = (JoinSet::new(), Arc::clone(&state));
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 while connections.try_join_next().is_some() {}
-                let seen = Arc::clone(&shared);
+                let state = Arc::clone(&shared);
                 connections.spawn(async move {
-                    let service = service_fn(move |request| answer(request, Arc::clone(&seen)));
+                    let service = service_fn(move |request| answer(request, Arc::clone(&state)));
                     let http = hyper::server::conn::http1::Builder::new();
                     // A client that hangs up is part of the game.
                     let _ = http.serve_connection(TokioIo::new(stream), service).await;
                 });
             }
         });
-        Ok(Self { address, seen, _tasks: tasks })
+        Ok(Self { address, state, _tasks: tasks })
     }
 
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    pub(crate) fn moods(&self) -> Moods {
-        lock(&self.seen).moods
+    pub(crate) fn faults(&self) -> FaultCounts {
+        lock(&self.state).faults
     }
 }
 
-fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
-    seen.lock()
+fn lock(state: &Mutex<ServerState>) -> MutexGuard<'_, ServerState> {
+    state.lock()
 }
 
 /// Of every thousand lines: twelve stumble, four are throttled, two hang, four are cut off, five are
 /// unknown and three are refused.
-fn mood(line: u64, times: u32) -> Mood {
+fn fault(line: u64, times: u32) -> Fault {
     let first = times == 1;
     match line % 1000 {
-        of if of % 500 == 42 && first => Mood::Hangs,
-        of if of % 250 == 99 && first => Mood::HangsUp,
-        of if of % 250 == 13 && first => Mood::Throttles,
-        of if of % 200 == 66 => Mood::NeverHeard,
-        150 | 450 | 750 => Mood::Refuses,
-        of if of % 80 == 7 && first => Mood::Stumbles,
-        _ => Mood::Kind,
+        of if of % 500 == 42 && first => Fault::Timeout,
+        of if of % 250 == 99 && first => Fault::ConnectionLost,
+        of if of % 250 == 13 && first => Fault::RateLimited,
+        of if of % 200 == 66 => Fault::NotFound,
+        150 | 450 | 750 => Fault::BadRequest,
+        of if of % 80 == 7 && first => Fault::ServerError,
+        _ => Fault::None,
     }
 }
 
 async fn answer(
     request: Request<Incoming>,
-    seen: Arc<Mutex<Seen>>,
-) -> Result<Response<Answer>, Infallible> {
+    state: Arc<Mutex<ServerState>>,
+) -> Result<Response<EchoBody>, Infallible> {
     let line = line_of(request.headers());
     let asked = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-    let mood = {
-        let mut seen = lock(&seen);
-        let times = seen.lines.entry(line).or_default();
+    let fault = {
+        let mut state = lock(&state);
+        let times = state.lines.entry(line).or_default();
         *times += 1;
-        let mood = mood(line, *times);
-        note(&mut seen.moods, mood);
-        mood
+        let fault = fault(line, *times);
+        count_fault(&mut state.faults, fault);
+        fault
     };
-    clock::pause(Duration::from_millis(ANSWER_MS + line % ANSWER_MS)).await;
+    clock::sleep(Duration::from_millis(ANSWER_MS + line % ANSWER_MS)).await;
     let echo = [b"{\"object\":\"echo\",\"asked\":", &asked[..], b"}"].concat();
-    Ok(match mood {
-        Mood::Kind => json(StatusCode::OK, echo),
-        Mood::Stumbles => error(StatusCode::INTERNAL_SERVER_ERROR, "The echo is out of breath."),
-        Mood::Throttles => {
+    Ok(match fault {
+        Fault::None => json(StatusCode::OK, echo),
+        Fault::ServerError => {
+            error(StatusCode::INTERNAL_SERVER_ERROR, "The echo is out of breath.")
+        }
+        Fault::RateLimited => {
             let mut response = error(StatusCode::TOO_MANY_REQUESTS, "One at a time, please.");
             // Who asks for a whole second makes everybody wait that long: once is enough to see it.
             let wait = match line {
@@ -153,26 +156,26 @@ async fn answer(
             response.headers_mut().insert(wait.0, wait.1);
             response
         }
-        Mood::Hangs => pending().await,
-        Mood::HangsUp => {
+        Fault::Timeout => pending().await,
+        Fault::ConnectionLost => {
             let half = echo[..echo.len() / 2].to_vec();
-            Response::new(Answer { bytes: Some(half.into()), size: echo.len() as u64, cut: true })
+            Response::new(EchoBody { bytes: Some(half.into()), size: echo.len() as u64, cut: true })
         }
-        Mood::NeverHeard => error(StatusCode::NOT_FOUND, "The echo never heard of this."),
-        Mood::Refuses => error(StatusCode::BAD_REQUEST, "The echo refuses to repeat this."),
+        Fault::NotFound => error(StatusCode::NOT_FOUND, "The echo never heard of this."),
+        Fault::BadRequest => error(StatusCode::BAD_REQUEST, "The echo refuses to repeat this."),
     })
 }
 
-fn note(moods: &mut Moods, mood: Mood) {
-    moods.requests += 1;
-    match mood {
-        Mood::Kind => {}
-        Mood::Stumbles => moods.stumbled += 1,
-        Mood::Throttles => moods.throttled += 1,
-        Mood::Hangs => moods.hung += 1,
-        Mood::HangsUp => moods.hung_up += 1,
-        Mood::NeverHeard => moods.never_heard += 1,
-        Mood::Refuses => moods.refused += 1,
+fn count_fault(faults: &mut FaultCounts, fault: Fault) {
+    faults.requests += 1;
+    match fault {
+        Fault::None => {}
+        Fault::ServerError => faults.server_errors += 1,
+        Fault::RateLimited => faults.rate_limited += 1,
+        Fault::Timeout => faults.timed_out += 1,
+        Fault::ConnectionLost => faults.connection_lost += 1,
+        Fault::NotFound => faults.not_found += 1,
+        Fault::BadRequest => faults.bad_requests += 1,
     }
 }
 
@@ -182,27 +185,27 @@ fn line_of(headers: &HeaderMap) -> u64 {
     key.and_then(|key| key.split(':').nth(1)?.parse().ok()).unwrap_or_default()
 }
 
-fn json(status: StatusCode, body: Vec<u8>) -> Response<Answer> {
+fn json(status: StatusCode, body: Vec<u8>) -> Response<EchoBody> {
     let size = body.len() as u64;
-    let mut response = Response::new(Answer { bytes: Some(body.into()), size, cut: false });
+    let mut response = Response::new(EchoBody { bytes: Some(body.into()), size, cut: false });
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
-fn error(status: StatusCode, message: &str) -> Response<Answer> {
+fn error(status: StatusCode, message: &str) -> Response<EchoBody> {
     let body = serde_json::json!({ "error": { "message": message } });
     json(status, body.to_string().into_bytes())
 }
 
 /// A body that may promise more than it holds.
-struct Answer {
+struct EchoBody {
     bytes: Option<Bytes>,
     size: u64,
     cut: bool,
 }
 
-impl Body for Answer {
+impl Body for EchoBody {
     type Data = Bytes;
     type Error = io::Error;
 

@@ -16,12 +16,12 @@ use windrow::engine::execute::http::{Config as HttpConfig, HttpExecutor, Upstrea
 use windrow::engine::storage::Storage;
 use windrow::prelude::*;
 
+use crate::batch_run::{BatchRun, StopReason};
 use crate::clock::Stopwatch;
 use crate::config::Origin;
 use crate::context::Context;
 use crate::database::Database;
-use crate::drive::{Drive, Why};
-use crate::ending::Ending;
+use crate::exit_code::Exit;
 use crate::progress::{Screen, Style};
 use crate::text;
 use echo::Echo;
@@ -45,7 +45,7 @@ pub(crate) struct Args {
     concurrency: u32,
 }
 
-pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     let folder = tempfile::tempdir().context("could not make a temporary folder")?;
     let database = match context.config.origin("database") {
         Origin::Default => Database::File(folder.path().join("demo.db")),
@@ -57,7 +57,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
     let echo = Echo::start().await.context("could not listen on 127.0.0.1")?;
     if !context.json {
         let lines = text::count(args.lines);
-        text::say(&format!(
+        text::print_line(&format!(
             "Windrow demo: {lines} requests to {}, a built-in upstream in a bad mood.\n",
             echo.url()
         ))?;
@@ -68,7 +68,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
     let started = Stopwatch::start();
     let batch = batch(context, &*store, args.lines).await?;
     let taken_in = started.elapsed();
-    let drive = Drive {
+    let batch_run = BatchRun {
         store: store.clone(),
         storage: storage.clone(),
         executor: executor(&echo, args.concurrency)?,
@@ -77,22 +77,22 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
         batch,
         give_up_after: Duration::from_secs(60),
     };
-    let id = drive.batch.id;
-    let driven = drive.run(&mut screen).await?;
-    if driven.why != Why::Closed {
+    let id = batch_run.batch.id;
+    let outcome = batch_run.run(&mut screen).await?;
+    if outcome.stop_reason != StopReason::Closed {
         bail!("the demo was stopped before its end");
     }
     let batch = store.batch(&context.scope(), id).await?;
-    let found = report::Found {
-        moods: echo.moods(),
+    let report = report::DemoReport {
+        faults: echo.faults(),
         taken_in,
-        driven,
+        outcome,
         outputs: report::Outputs::read(&storage, &batch).await?,
         contradiction: store.verify(id).await?.check().err(),
         batch,
     };
-    context.tell(&found.value(), || found.text())?;
-    Ok(if found.is_sound() { Ending::Good } else { Ending::Contradiction })
+    context.print_result(&report.value(), || report.text())?;
+    Ok(if report.is_sound() { Exit::Success } else { Exit::Contradiction })
 }
 
 /// Makes the file and a batch over it.

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use windrow::engine::storage::Storage;
 use windrow::prelude::*;
 
-use super::echo::Moods;
-use crate::drive::Driven;
+use super::echo::FaultCounts;
+use crate::batch_run::RunOutcome;
 use crate::outputs;
 use crate::text;
 
@@ -32,10 +32,10 @@ pub(crate) struct Outputs {
 }
 
 /// Everything that there is to tell.
-pub(crate) struct Found {
-    pub(crate) moods: Moods,
+pub(crate) struct DemoReport {
+    pub(crate) faults: FaultCounts,
     pub(crate) taken_in: Duration,
-    pub(crate) driven: Driven,
+    pub(crate) outcome: RunOutcome,
     pub(crate) outputs: Outputs,
     /// What the audit of the rows complains about.
     pub(crate) contradiction: Option<String>,
@@ -64,7 +64,7 @@ impl Outputs {
     }
 }
 
-impl Found {
+impl DemoReport {
     /// Every line has exactly one result, in the rows and in the outputs.
     pub(crate) fn is_sound(&self) -> bool {
         let total = self.batch.counts.total;
@@ -74,17 +74,17 @@ impl Found {
     }
 
     pub(crate) fn value(&self) -> Value {
-        let (moods, progress) = (&self.moods, &self.driven.progress);
+        let (faults, progress) = (&self.faults, &self.outcome.progress);
         json!({
             "batch": self.batch,
-            "took_ms": u64::try_from(self.driven.took.as_millis()).unwrap_or(u64::MAX),
+            "took_ms": u64::try_from(self.outcome.took.as_millis()).unwrap_or(u64::MAX),
             "requests": progress.requests,
             "retries": progress.retries,
             "failures": progress.failures,
             "upstream": {
-                "requests": moods.requests, "failed": moods.stumbled, "throttled": moods.throttled,
-                "hung": moods.hung, "cut": moods.hung_up, "not_found": moods.never_heard,
-                "refused": moods.refused,
+                "requests": faults.requests, "failed": faults.server_errors, "throttled": faults.rate_limited,
+                "hung": faults.timed_out, "cut": faults.connection_lost, "not_found": faults.not_found,
+                "refused": faults.bad_requests,
             },
             "outputs": { "lines": self.outputs.lines, "ids": self.outputs.ids.len() },
             "sound": self.is_sound(),
@@ -93,46 +93,47 @@ impl Found {
     }
 
     pub(crate) fn text(&self) -> String {
-        let (took, progress) = (self.driven.took, &self.driven.progress);
-        let mut said = format!(
+        let (took, progress) = (self.outcome.took, &self.outcome.progress);
+        let mut output = format!(
             "Took the file in, in {}; then {} requests in {} ({}/s).\n\n",
             text::time(self.taken_in),
             text::count(progress.requests),
             text::time(took),
             text::rate(progress.requests, took),
         );
-        said.push_str(&self.went_wrong());
-        said.push_str(&self.came_of_it());
-        said.push_str("Some results, as the output files have them:\n");
+        output.push_str(&self.faults_text());
+        output.push_str(&self.counts_text());
+        output.push_str("Some results, as the output files have them:\n");
         for line in &self.outputs.shown {
-            said.push_str(&format!("  {}\n", text::short(&text::one_line(line), SHOWN_CHARS_MAX)));
+            output
+                .push_str(&format!("  {}\n", text::short(&text::one_line(line), SHOWN_CHARS_MAX)));
         }
-        said.push_str(&self.verdict());
-        said
+        output.push_str(&self.verdict());
+        output
     }
 
-    fn went_wrong(&self) -> String {
-        let moods = &self.moods;
+    fn faults_text(&self) -> String {
+        let faults = &self.faults;
         let all = [
-            (moods.stumbled, "failed with a 500", "tried again"),
-            (moods.throttled, "throttled with a 429 and a Retry-After", "waited, tried again"),
-            (moods.hung, "gave no answer at all", "timed out, tried again"),
-            (moods.hung_up, "hung up in the middle of an answer", "tried again"),
-            (moods.never_heard, "said 404", "tried once more, then not found"),
-            (moods.refused, "said 400", "failed at once: no retry can help"),
+            (faults.server_errors, "failed with a 500", "tried again"),
+            (faults.rate_limited, "throttled with a 429 and a Retry-After", "waited, tried again"),
+            (faults.timed_out, "gave no answer at all", "timed out, tried again"),
+            (faults.connection_lost, "hung up in the middle of an answer", "tried again"),
+            (faults.not_found, "said 404", "tried once more, then not found"),
+            (faults.bad_requests, "said 400", "failed at once: no retry can help"),
         ];
-        let mut said = "What the upstream did on the way:\n".to_owned();
+        let mut output = "What the upstream did on the way:\n".to_owned();
         for (times, what, then) in all.into_iter().filter(|(times, _, _)| *times > 0) {
-            said.push_str(&format!("  {:>7} × {what:<40} → {then}\n", text::count(times)));
+            output.push_str(&format!("  {:>7} × {what:<40} → {then}\n", text::count(times)));
         }
-        said.push_str(&format!(
+        output.push_str(&format!(
             "  {:>7}   retries in all, and the pace was adapted to what it could bear\n\n",
-            text::count(self.driven.progress.retries)
+            text::count(self.outcome.progress.retries)
         ));
-        said
+        output
     }
 
-    fn came_of_it(&self) -> String {
+    fn counts_text(&self) -> String {
         let counts = &self.batch.counts;
         let places = [
             (counts.completed, "completed"),
@@ -140,12 +141,12 @@ impl Found {
             (counts.not_found, "not found"),
             (counts.unfinished(), "without a result"),
         ];
-        let mut said = format!("What became of the {} lines:\n", text::count(counts.total));
+        let mut output = format!("What became of the {} lines:\n", text::count(counts.total));
         for (number, word) in places {
-            said.push_str(&format!("  {:>7}   {word}\n", text::count(number)));
+            output.push_str(&format!("  {:>7}   {word}\n", text::count(number)));
         }
-        said.push('\n');
-        said
+        output.push('\n');
+        output
     }
 
     fn verdict(&self) -> String {

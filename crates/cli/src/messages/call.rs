@@ -8,12 +8,12 @@ use windrow::domain::{CrashPolicy, RequestId};
 use windrow::engine::messages::{CallOutcome, Client, ClientError};
 use windrow::store::call::{CallKey, NewCall};
 
-use super::payload::{Given, readable, whole};
-use super::told;
+use super::payload::{PayloadArg, readable, with_payload};
+use super::user_error;
 use crate::clock;
 use crate::context::Context;
-use crate::ending::Ending;
-use crate::failure::Told;
+use crate::error::CliError;
+use crate::exit_code::Exit;
 use crate::text;
 
 /// What the calls of this program say of who calls.
@@ -29,7 +29,7 @@ pub(crate) struct Args {
     /// What it is asked to do
     method: String,
     /// The arguments: a text, @FILE, or - for standard input
-    args: Option<Given>,
+    args: Option<PayloadArg>,
     /// The call's id: the same one again gives the same answer [default: a new one]
     #[arg(long, value_parser = request_id)]
     id: Option<RequestId>,
@@ -48,7 +48,7 @@ pub(super) fn request_id(text: &str) -> Result<RequestId, String> {
     RequestId::new(text).map_err(|bad| bad.to_string())
 }
 
-pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
     let client = Client::new(store);
     let fresh = || RequestId::new(uuid::Uuid::now_v7().to_string()).expect("an id is a name");
@@ -60,7 +60,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
         object_type: args.object_type,
         object_id: args.object_id,
         method: args.method,
-        args: Given::read(args.args).await?,
+        args: PayloadArg::read(args.args).await?,
         policy: args.crash,
         caller_object: None,
         caller_client: Some(CALLER.to_owned()),
@@ -73,7 +73,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
 
 fn refused(error: ClientError) -> anyhow::Error {
     match error {
-        ClientError::Store(error) => told(error),
+        ClientError::Store(error) => user_error(error),
         ClientError::UnknownObjectType { object_type, known } => {
             let what = format!("there are no objects of type {object_type:?}");
             let remedy = match known.as_slice() {
@@ -82,35 +82,35 @@ fn refused(error: ClientError) -> anyhow::Error {
                     .to_owned(),
                 known => format!("the types are {}.", known.join(", ")),
             };
-            Told::new(Ending::Failed, what, remedy).into()
+            CliError::new(Exit::Failed, what, remedy).into()
         }
     }
 }
 
 /// Says what the object answered.
-fn answer(context: &Context, key: &CallKey, outcome: &CallOutcome) -> anyhow::Result<Ending> {
+fn answer(context: &Context, key: &CallKey, outcome: &CallOutcome) -> anyhow::Result<Exit> {
     let id = key.request_id.as_str();
     match outcome {
         CallOutcome::Reply(reply) => {
             let value = json!({ "request_id": id, "state": "completed" });
-            context.tell(&whole(&value, &[("reply", reply)]), || readable(reply))?;
-            Ok(Ending::Good)
+            context.print_result(&with_payload(&value, &[("reply", reply)]), || readable(reply))?;
+            Ok(Exit::Success)
         }
         CallOutcome::Failed(error) => {
             let what = format!("call {id} failed: {}", text::one_line(error));
             let remedy = "mend the cause and ask again with another id; this one keeps its answer.";
-            Err(Told::new(Ending::Failed, what, remedy).into())
+            Err(CliError::new(Exit::Failed, what, remedy).into())
         }
         CallOutcome::Expired => {
             let what = format!("call {id} was answered, and its answer is no longer kept");
-            Err(Told::new(Ending::Failed, what, "ask again with another id.").into())
+            Err(CliError::new(Exit::Failed, what, "ask again with another id.").into())
         }
         CallOutcome::Pending => {
             let value = json!({ "request_id": id, "state": "pending" });
-            context.tell(&value, || {
+            context.print_result(&value, || {
                 format!("call {id} has no answer yet; later: windrow calls get {id}")
             })?;
-            Ok(Ending::Stopped)
+            Ok(Exit::Stopped)
         }
     }
 }

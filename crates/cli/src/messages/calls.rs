@@ -4,11 +4,11 @@ use windrow::domain::{CallState, InstanceId, RequestId};
 use windrow::store::call::{Call, CallKey, CallStats, CallsQuery, StatsQuery};
 
 use super::call::request_id;
-use super::payload::{readable, whole};
-use super::{Part, Rows, more, scope, short, told};
+use super::payload::{readable, with_payload};
+use super::{PageArgs, Rows, more, scope, short, user_error};
 use crate::batches::when;
 use crate::context::Context;
-use crate::ending::Ending;
+use crate::exit_code::Exit;
 use crate::table::Table;
 use crate::text;
 
@@ -48,7 +48,7 @@ struct ListArgs {
     #[arg(long, value_name = "SECS", num_args = 0..=1, default_missing_value = "60")]
     stuck: Option<u32>,
     #[command(flatten)]
-    part: Part,
+    page: PageArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -76,7 +76,7 @@ fn object(text: &str) -> Result<(String, String), String> {
     Ok((object_type.to_owned(), id.to_owned()))
 }
 
-pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     match args.command {
         None => list(context, args.list).await,
         Some(Command::List(args)) => list(context, args).await,
@@ -85,20 +85,20 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
     }
 }
 
-async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Ending> {
+async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
-    let scope = args.part.scope(context);
+    let scope = args.page.scope(context);
     let query = CallsQuery {
         object: args.object,
         states: args.state,
         instance: args.instance,
         stuck_ms: args.stuck.map(|secs| u64::from(secs) * 1000),
-        after: args.part.after,
-        limit: args.part.limit,
+        after: args.page.after,
+        limit: args.page.limit,
     };
-    let page = store.calls(&scope, query).await.map_err(told)?;
+    let page = store.calls(&scope, query).await.map_err(user_error)?;
     let next = page.next.as_deref();
-    context.tell(&Rows { rows: page.rows.iter().collect::<Vec<_>>(), next }, || {
+    context.print_result(&Rows { rows: page.rows.iter().collect::<Vec<_>>(), next }, || {
         if page.rows.is_empty() {
             return "No calls.".to_owned();
         }
@@ -120,23 +120,26 @@ async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Ending> {
         }
         format!("{table}{}", more(next))
     })?;
-    Ok(Ending::Good)
+    Ok(Exit::Success)
 }
 
-async fn get(context: &Context, args: GetArgs) -> anyhow::Result<Ending> {
+async fn get(context: &Context, args: GetArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
     let key = CallKey { owner: context.config.owner.clone(), request_id: args.request_id };
-    let call = store.call(&key).await.map_err(told)?;
+    let call = store.call(&key).await.map_err(user_error)?;
     let reply = call.reply.as_deref().unwrap_or_default();
-    context.tell(&whole(&call, &[("args", &call.args), ("reply", reply)]), || shown(&call))?;
-    Ok(Ending::Good)
+    context
+        .print_result(&with_payload(&call, &[("args", &call.args), ("reply", reply)]), || {
+            shown(&call)
+        })?;
+    Ok(Exit::Success)
 }
 
 fn shown(call: &Call) -> String {
-    let mut said = String::new();
+    let mut output = String::new();
     let mut line = |word: &str, value: Option<String>| {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
-            said.push_str(&format!("{word:<10}{value}\n"));
+            output.push_str(&format!("{word:<10}{value}\n"));
         }
     };
     line("call", Some(call.key.request_id.to_string()));
@@ -156,21 +159,21 @@ fn shown(call: &Call) -> String {
     line("created", Some(when(call.created_at)));
     line("answered", call.processed_at.map(when));
     line("expires", call.expires_at.map(when));
-    said.trim_end().to_owned()
+    output.trim_end().to_owned()
 }
 
-async fn stats(context: &Context, args: StatsArgs) -> anyhow::Result<Ending> {
+async fn stats(context: &Context, args: StatsArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
     let query =
         StatsQuery { window_ms: u64::from(args.window) * 1000, old_ms: u64::from(args.old) * 1000 };
-    let stats = store.call_stats(&scope(context, args.all), query).await.map_err(told)?;
-    context.tell(&stats, || figures(&stats, &args))?;
-    Ok(Ending::Good)
+    let stats = store.call_stats(&scope(context, args.all), query).await.map_err(user_error)?;
+    context.print_result(&stats, || figures(&stats, &args))?;
+    Ok(Exit::Success)
 }
 
 fn figures(stats: &CallStats, args: &StatsArgs) -> String {
-    let mut said = String::new();
-    let mut line = |word: &str, value: String| said.push_str(&format!("{word:<24}{value}\n"));
+    let mut output = String::new();
+    let mut line = |word: &str, value: String| output.push_str(&format!("{word:<24}{value}\n"));
     for (state, calls) in &stats.by_state {
         line(state.as_str(), text::count(*calls));
     }
@@ -200,7 +203,7 @@ fn figures(stats: &CallStats, args: &StatsArgs) -> String {
                 format!("{:.2}", method.retries_mean),
             ]);
         }
-        said.push_str(&format!("\n{table}"));
+        output.push_str(&format!("\n{table}"));
     }
-    format!("The last {} s:\n{}", text::count(args.window.into()), said.trim_end())
+    format!("The last {} s:\n{}", text::count(args.window.into()), output.trim_end())
 }

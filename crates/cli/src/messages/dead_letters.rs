@@ -5,12 +5,12 @@ use windrow::prelude::*;
 use windrow::store::inspect::PAGE_MAX;
 use windrow::store::message::{DeadLetter, MessagesQuery, SEND_MAX};
 
-use super::payload::{readable, whole};
-use super::{ListArgs, Rows, Which, more, scope, short, told};
+use super::payload::{readable, with_payload};
+use super::{ListArgs, MessageFilter, Rows, more, scope, short, user_error};
 use crate::batches::when;
 use crate::context::Context;
-use crate::ending::Ending;
-use crate::failure::Told;
+use crate::error::CliError;
+use crate::exit_code::Exit;
 use crate::table::Table;
 use crate::text;
 
@@ -46,13 +46,13 @@ struct PickArgs {
     #[arg(long)]
     every: bool,
     #[command(flatten)]
-    which: Which,
+    filter: MessageFilter,
     /// Of every owner
     #[arg(long)]
     all: bool,
 }
 
-pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     match args.command {
         None => list(context, args.list).await,
         Some(Command::List(args)) => list(context, args).await,
@@ -61,16 +61,17 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
     }
 }
 
-async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Ending> {
+async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
-    let scope = args.part.scope(context);
-    let Which { queue, stream } = args.which;
-    let query = MessagesQuery { queue, stream, after: args.part.after, limit: args.part.limit };
-    let page = store.dead_letters(&scope, query).await.map_err(told)?;
+    let scope = args.page.scope(context);
+    let MessageFilter { queue, stream } = args.filter;
+    let query = MessagesQuery { queue, stream, after: args.page.after, limit: args.page.limit };
+    let page = store.dead_letters(&scope, query).await.map_err(user_error)?;
     let next = page.next.as_deref();
     let rows = page.rows.iter();
-    let rows = rows.map(|letter| whole(letter, &[("payload", &letter.message.payload)])).collect();
-    context.tell(&Rows { rows, next }, || {
+    let rows =
+        rows.map(|letter| with_payload(letter, &[("payload", &letter.message.payload)])).collect();
+    context.print_result(&Rows { rows, next }, || {
         if page.rows.is_empty() {
             return "No dead letters.".to_owned();
         }
@@ -80,7 +81,7 @@ async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Ending> {
         page.rows.iter().for_each(|letter| table.row(row(letter)));
         format!("{table}{}", more(next))
     })?;
-    Ok(Ending::Good)
+    Ok(Exit::Success)
 }
 
 fn row(letter: &DeadLetter) -> [String; 8] {
@@ -108,15 +109,15 @@ async fn picked(
     }
     let (mut ids, mut after) = (Vec::new(), None);
     loop {
-        let Which { queue, stream } = args.which.clone();
+        let MessageFilter { queue, stream } = args.filter.clone();
         let query = MessagesQuery { queue, stream, after, limit: PAGE_MAX };
-        let page = store.dead_letters(scope, query).await.map_err(told)?;
+        let page = store.dead_letters(scope, query).await.map_err(user_error)?;
         ids.extend(page.rows.iter().map(|letter| letter.id));
         after = page.next;
         if ids.len() > LETTERS_MAX {
             let what =
                 format!("there are more than {} dead letters", text::count(LETTERS_MAX as u64));
-            return Err(Told::usage(what, "narrow it with --queue or --stream.").into());
+            return Err(CliError::usage(what, "narrow it with --queue or --stream.").into());
         }
         if after.is_none() {
             ids.reverse();
@@ -125,28 +126,28 @@ async fn picked(
     }
 }
 
-async fn replay(context: &Context, args: PickArgs) -> anyhow::Result<Ending> {
+async fn replay(context: &Context, args: PickArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
     let scope = scope(context, args.all);
     let mut replayed = 0;
     for ids in picked(&*store, &scope, &args).await?.chunks(SEND_MAX) {
-        replayed += store.replay_dead(&scope, ids).await.map_err(told)?.len() as u64;
+        replayed += store.replay_dead(&scope, ids).await.map_err(user_error)?.len() as u64;
     }
-    context.tell(&serde_json::json!({ "replayed": replayed }), || {
+    context.print_result(&serde_json::json!({ "replayed": replayed }), || {
         format!("Sent {} messages again.", text::count(replayed))
     })?;
-    Ok(Ending::Good)
+    Ok(Exit::Success)
 }
 
-async fn discard(context: &Context, args: PickArgs) -> anyhow::Result<Ending> {
+async fn discard(context: &Context, args: PickArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
     let scope = scope(context, args.all);
     let mut discarded = 0;
     for ids in picked(&*store, &scope, &args).await?.chunks(SEND_MAX) {
-        discarded += store.discard_dead(&scope, ids).await.map_err(told)?;
+        discarded += store.discard_dead(&scope, ids).await.map_err(user_error)?;
     }
-    context.tell(&serde_json::json!({ "discarded": discarded }), || {
+    context.print_result(&serde_json::json!({ "discarded": discarded }), || {
         format!("Forgot {} messages.", text::count(discarded))
     })?;
-    Ok(Ending::Good)
+    Ok(Exit::Success)
 }

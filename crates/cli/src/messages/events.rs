@@ -7,18 +7,18 @@ use windrow::domain::{Expected, Stream};
 use windrow::store::event::{Append, Event, NewEvent};
 use windrow::store::inspect::PAGE_MAX;
 
-use super::payload::{Given, readable, whole};
-use super::{Rows, headers, scope, short, stream, told};
+use super::payload::{PayloadArg, readable, with_payload};
+use super::{Rows, headers, scope, short, stream, user_error};
 use crate::batches::when;
 use crate::clock;
 use crate::config::pair;
 use crate::context::Context;
-use crate::drive::Signals;
-use crate::ending::Ending;
+use crate::exit_code::Exit;
+use crate::signals::Signals;
 use crate::table::Table;
 
 /// How often those who follow look for more.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const POLL_EVERY: Duration = Duration::from_millis(500);
 
 /// Reads, follows and appends events.
 #[derive(Debug, clap::Args)]
@@ -60,7 +60,7 @@ struct AppendArgs {
     /// What happened: money.deposited
     kind: String,
     /// What is to be known about it: a text, @FILE, or - for standard input
-    payload: Option<Given>,
+    payload: Option<PayloadArg>,
     /// Only if this is the stream's last version; 0 for a new stream
     #[arg(long, value_name = "VERSION")]
     expected: Option<u64>,
@@ -95,7 +95,7 @@ struct FeedArgs {
     all: bool,
 }
 
-pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     match args.command {
         Command::Read(args) => read(context, args).await,
         Command::Append(args) => append(context, args).await,
@@ -104,23 +104,25 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
     }
 }
 
-async fn read(context: &Context, args: ReadArgs) -> anyhow::Result<Ending> {
+async fn read(context: &Context, args: ReadArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
     let owner = &context.config.owner;
     let events = store.read_stream(owner, &args.stream, args.from, args.limit).await;
-    tell(context, &events.map_err(told)?, None)
+    print_result(context, &events.map_err(user_error)?, None)
 }
 
-async fn feed(context: &Context, args: FeedArgs) -> anyhow::Result<Ending> {
+async fn feed(context: &Context, args: FeedArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
     let scope = scope(context, args.all);
-    let page = store.read_all(&scope, args.after.as_deref(), args.limit).await.map_err(told)?;
-    tell(context, &page.rows, page.next.as_deref())
+    let page =
+        store.read_all(&scope, args.after.as_deref(), args.limit).await.map_err(user_error)?;
+    print_result(context, &page.rows, page.next.as_deref())
 }
 
-fn tell(context: &Context, events: &[Event], next: Option<&str>) -> anyhow::Result<Ending> {
-    let rows = events.iter().map(|event| whole(event, &[("payload", &event.payload)])).collect();
-    context.tell(&Rows { rows, next }, || {
+fn print_result(context: &Context, events: &[Event], next: Option<&str>) -> anyhow::Result<Exit> {
+    let rows =
+        events.iter().map(|event| with_payload(event, &[("payload", &event.payload)])).collect();
+    context.print_result(&Rows { rows, next }, || {
         let next = next.map(|next| format!("\nnext: --after {next}")).unwrap_or_default();
         if events.is_empty() {
             return format!("No events.{next}");
@@ -130,7 +132,7 @@ fn tell(context: &Context, events: &[Event], next: Option<&str>) -> anyhow::Resu
         events.iter().for_each(|event| table.row(row(event)));
         format!("{table}{next}")
     })?;
-    Ok(Ending::Good)
+    Ok(Exit::Success)
 }
 
 fn row(event: &Event) -> [String; 6] {
@@ -144,12 +146,12 @@ fn row(event: &Event) -> [String; 6] {
     ]
 }
 
-async fn append(context: &Context, args: AppendArgs) -> anyhow::Result<Ending> {
+async fn append(context: &Context, args: AppendArgs) -> anyhow::Result<Exit> {
     let store = context.open().await?;
     let event = NewEvent {
         id: args.id.unwrap_or_else(|| uuid::Uuid::now_v7().to_string()),
         kind: args.kind,
-        payload: Given::read(args.payload).await?,
+        payload: PayloadArg::read(args.payload).await?,
         headers: headers(args.header),
     };
     let append = Append {
@@ -158,37 +160,37 @@ async fn append(context: &Context, args: AppendArgs) -> anyhow::Result<Ending> {
         expected: args.expected.map_or(Expected::Any, Expected::Version),
         events: vec![event],
     };
-    let appended = store.append(vec![append]).await.map_err(told)?;
+    let appended = store.append(vec![append]).await.map_err(user_error)?;
     let version = appended.first().map_or(0, |appended| appended.last);
     let stream = &args.stream;
-    context.tell(&serde_json::json!({ "stream": stream, "version": version }), || {
+    context.print_result(&serde_json::json!({ "stream": stream, "version": version }), || {
         format!("Stream {stream} is at version {version}.")
     })?;
-    Ok(Ending::Good)
+    Ok(Exit::Success)
 }
 
 /// One line for each event, until somebody has seen enough.
-async fn follow(context: &Context, args: FollowArgs) -> anyhow::Result<Ending> {
+async fn follow(context: &Context, args: FollowArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
     let mut signals = Signals::new().context("could not listen for signals")?;
     let (owner, stream) = (&context.config.owner, &args.stream);
     let mut from = match args.from {
         Some(from) => from,
-        None => store.stream_version(owner, stream).await.map_err(told)? + 1,
+        None => store.stream_version(owner, stream).await.map_err(user_error)? + 1,
     };
     loop {
-        let events = store.read_stream(owner, stream, from, PAGE_MAX).await.map_err(told)?;
+        let events = store.read_stream(owner, stream, from, PAGE_MAX).await.map_err(user_error)?;
         for event in &events {
-            let value = whole(event, &[("payload", &event.payload)]);
-            context.tell(&value, || row(event).join("  "))?;
+            let value = with_payload(event, &[("payload", &event.payload)]);
+            context.print_result(&value, || row(event).join("  "))?;
             from = event.version + 1;
         }
         if events.len() == PAGE_MAX as usize {
             continue;
         }
         tokio::select! {
-            () = clock::pause(LOOK_EVERY) => {}
-            () = signals.next() => return Ok(Ending::Good),
+            () = clock::sleep(POLL_EVERY) => {}
+            () = signals.next() => return Ok(Exit::Success),
         }
     }
 }

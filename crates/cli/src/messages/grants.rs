@@ -7,8 +7,8 @@ use windrow::postgres;
 
 use crate::context::Context;
 use crate::database::Database;
-use crate::ending::Ending;
-use crate::failure::Told;
+use crate::error::CliError;
+use crate::exit_code::Exit;
 
 /// Prints the statements that give roles the least they need, or applies them. The roles must be
 /// there. Run it again after every migration, as whoever migrated.
@@ -28,12 +28,12 @@ pub(crate) struct Args {
     apply: bool,
 }
 
-pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     let Args { app, monitor, admin, apply } = args;
     let Database::Postgres(url) = &context.config.database else {
         let what = format!("{} has no roles", context.config.database);
         let remedy = "name a PostgreSQL database with --database.";
-        return Err(Told::usage(what, remedy).into());
+        return Err(CliError::usage(what, remedy).into());
     };
     let statements = postgres::grants(&app, &monitor, &admin);
     if apply {
@@ -43,17 +43,17 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
             let what = format!("the rights were not granted ({})", context.config.database);
             let remedy = "see that the three roles exist (CREATE ROLE), and run it as whoever owns \
                           the schema.";
-            Told::new(Ending::Failed, what, remedy)
+            CliError::new(Exit::Failed, what, remedy)
         })?;
     }
     let value = serde_json::json!({ "sql": statements, "applied": apply });
-    context.tell(&value, || match apply {
+    context.print_result(&value, || match apply {
         true => {
             format!("Granted: {app} sends and appends, {monitor} reads, {admin} does everything.")
         }
         false => statements.trim_end().to_owned(),
     })?;
-    Ok(Ending::Good)
+    Ok(Exit::Success)
 }
 
 /// All of them or none: one simple query is one transaction.
@@ -63,7 +63,7 @@ async fn run_on(url: &str, statements: &str) -> anyhow::Result<()> {
     driving.spawn(connection);
     client.batch_execute(statements).await.map_err(|error| match error.as_db_error() {
         // The driver's own text only says "db error".
-        Some(said) => anyhow::anyhow!("{}", said.message()),
+        Some(output) => anyhow::anyhow!("{}", output.message()),
         None => error.into(),
     })
 }

@@ -9,9 +9,9 @@ use windrow::store::call::StatsQuery;
 use windrow::store::message::Backlog;
 use windrow::store::partition::Setup;
 
-use super::told;
+use super::user_error;
 use crate::config::Config;
-use crate::ending::Ending;
+use crate::exit_code::Exit;
 use crate::text;
 
 /// How far back calls are looked at.
@@ -37,7 +37,8 @@ pub(crate) struct Health {
 impl Health {
     /// Looks at everything.
     pub(crate) async fn look(config: &Config, store: &dyn Store) -> anyhow::Result<Self> {
-        let mut health = Self { setup: store.setup().await.map_err(told)?, ..Self::default() };
+        let mut health =
+            Self { setup: store.setup().await.map_err(user_error)?, ..Self::default() };
         let Some(setup) = health.setup.clone() else {
             if !config.tables.is_empty() {
                 let what = "messages are configured, and nobody has run them on this database yet";
@@ -47,7 +48,7 @@ impl Health {
         };
         health.compare(config, &setup);
         health.partitions(store, &setup).await?;
-        health.backlog = store.backlog().await.map_err(told)?;
+        health.backlog = store.backlog().await.map_err(user_error)?;
         let dead: u64 = health.backlog.iter().map(|queue| queue.dead).sum();
         if dead > 0 {
             let dead = text::count(dead);
@@ -59,16 +60,16 @@ impl Health {
     }
 
     /// How the command ends because of it.
-    pub(crate) fn ending(&self) -> Ending {
+    pub(crate) fn exit_code(&self) -> Exit {
         match (self.wrong.is_empty(), self.is_misconfigured) {
-            (false, _) => Ending::Contradiction,
-            (true, true) => Ending::Config,
-            (true, false) => Ending::Good,
+            (false, _) => Exit::Contradiction,
+            (true, true) => Exit::Config,
+            (true, false) => Exit::Success,
         }
     }
 
     /// For people; nothing when there is nothing to say.
-    pub(crate) fn said(&self) -> Vec<String> {
+    pub(crate) fn output(&self) -> Vec<String> {
         let wrong = self.wrong.iter().map(|what| format!("WRONG  messages: {what}"));
         let look = self.look.iter().map(|what| format!("look   messages: {what}"));
         let waiting: u64 = self.backlog.iter().map(|queue| queue.messages).sum();
@@ -124,7 +125,7 @@ impl Health {
     }
 
     async fn partitions(&mut self, store: &dyn Store, setup: &Setup) -> anyhow::Result<()> {
-        let partitions = store.partitions().await.map_err(told)?;
+        let partitions = store.partitions().await.map_err(user_error)?;
         if partitions.len() != usize::from(setup.partitions) {
             self.wrong.push(format!(
                 "there are {} partitions, and {} were set up",
@@ -149,7 +150,7 @@ impl Health {
 
     async fn calls(&mut self, store: &dyn Store) -> anyhow::Result<()> {
         let query = StatsQuery { window_ms: WINDOW_MS, old_ms: OLD_MS };
-        let stats = store.call_stats(&Scope::All, query).await.map_err(told)?;
+        let stats = store.call_stats(&Scope::All, query).await.map_err(user_error)?;
         let old = text::long_time(Duration::from_millis(OLD_MS));
         if stats.stuck > 0 {
             let stuck = text::count(stats.stuck);

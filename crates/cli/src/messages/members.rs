@@ -6,10 +6,10 @@ use windrow::domain::InstanceId;
 use windrow::store::member::Member;
 use windrow::store::partition::{Partition, Setup};
 
-use super::told;
+use super::user_error;
 use crate::batches::when;
 use crate::context::Context;
-use crate::ending::Ending;
+use crate::exit_code::Exit;
 use crate::table::Table;
 use crate::text;
 
@@ -29,14 +29,14 @@ pub(crate) struct PartitionsArgs {
     free: bool,
 }
 
-pub(crate) async fn instances(context: &Context, args: InstancesArgs) -> anyhow::Result<Ending> {
+pub(crate) async fn instances(context: &Context, args: InstancesArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
-    let members = store.members().await.map_err(told)?;
-    let partitions = store.partitions().await.map_err(told)?;
+    let members = store.members().await.map_err(user_error)?;
+    let partitions = store.partitions().await.map_err(user_error)?;
     let owned = owned(&partitions);
     let rows: Vec<&Member> =
         members.iter().filter(|one| args.left || one.tombstoned_at.is_none()).collect();
-    context.tell(&serde_json::json!({ "rows": rows }), || {
+    context.print_result(&serde_json::json!({ "rows": rows }), || {
         if rows.is_empty() {
             return "No instances.".to_owned();
         }
@@ -58,7 +58,7 @@ pub(crate) async fn instances(context: &Context, args: InstancesArgs) -> anyhow:
         }
         table.to_string()
     })?;
-    Ok(Ending::Good)
+    Ok(Exit::Success)
 }
 
 /// How many partitions each has.
@@ -70,18 +70,18 @@ fn owned(partitions: &[Partition]) -> BTreeMap<InstanceId, u64> {
     owned
 }
 
-pub(crate) async fn partitions(context: &Context, args: PartitionsArgs) -> anyhow::Result<Ending> {
+pub(crate) async fn partitions(context: &Context, args: PartitionsArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
-    let setup = store.setup().await.map_err(told)?;
-    let all = store.partitions().await.map_err(told)?;
+    let setup = store.setup().await.map_err(user_error)?;
+    let all = store.partitions().await.map_err(user_error)?;
     let rows: Vec<&Partition> =
         all.iter().filter(|partition| !args.free || !partition.is_owner_live).collect();
     let value = serde_json::json!({ "setup": setup, "rows": rows });
-    context.tell(&value, || match &setup {
+    context.print_result(&value, || match &setup {
         None => "Nobody has run messages on this database yet.".to_owned(),
         Some(setup) => shown(setup, &all, &rows),
     })?;
-    Ok(Ending::Good)
+    Ok(Exit::Success)
 }
 
 fn shown(setup: &Setup, all: &[Partition], rows: &[&Partition]) -> String {

@@ -22,13 +22,13 @@ use windrow::store::message::Headers;
 use windrow::store::{Error, Kind};
 
 use crate::context::Context;
-use crate::ending::Ending;
-use crate::failure::Told;
+use crate::error::CliError;
+use crate::exit_code::Exit;
 use crate::text;
 
 /// Which part of a list, and whose.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Part {
+pub(crate) struct PageArgs {
     /// Most rows
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_MAX)))]
     limit: u32,
@@ -40,7 +40,7 @@ pub(crate) struct Part {
     all: bool,
 }
 
-impl Part {
+impl PageArgs {
     fn scope(&self, context: &Context) -> Scope {
         scope(context, self.all)
     }
@@ -52,7 +52,7 @@ fn scope(context: &Context, all: bool) -> Scope {
 
 /// Which messages.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Which {
+pub(crate) struct MessageFilter {
     /// Only of this queue: inbox, outbox or calls
     #[arg(long)]
     queue: Option<Queue>,
@@ -65,9 +65,9 @@ pub(crate) struct Which {
 #[derive(Debug, clap::Args)]
 struct ListArgs {
     #[command(flatten)]
-    which: Which,
+    filter: MessageFilter,
     #[command(flatten)]
-    part: Part,
+    page: PageArgs,
 }
 
 /// A page as machines read it.
@@ -100,35 +100,35 @@ fn headers(pairs: Vec<(String, String)>) -> Headers {
 }
 
 /// What the database refused, with what to do.
-fn told(error: Error) -> anyhow::Error {
-    let told = match error.kind {
-        Kind::Refused => Told::new(
-            Ending::Failed,
+fn user_error(error: Error) -> anyhow::Error {
+    let user_error = match error.kind {
+        Kind::Refused => CliError::new(
+            Exit::Failed,
             "nobody has run messages on this database yet",
             "start `windrow serve` or `windrow work` once with a handler or a publisher in its \
              configuration; docs/operate/messages.md has an example.",
         ),
-        Kind::Missing if error.pruned().is_some() => Told::new(
-            Ending::Failed,
+        Kind::Missing if error.pruned().is_some() => CliError::new(
+            Exit::Failed,
             "old events of this stream were pruned",
             "read from the version that the stream begins at (--from); its snapshot stands for the rest.",
         ),
-        Kind::Missing => Told::new(
-            Ending::Failed,
+        Kind::Missing => CliError::new(
+            Exit::Failed,
             "there is no such thing for this owner",
             "check the id; --owner names another owner.",
         ),
-        Kind::Conflict if error.version_conflict().is_some() => Told::new(
-            Ending::Failed,
+        Kind::Conflict if error.version_conflict().is_some() => CliError::new(
+            Exit::Failed,
             "the stream has another version than was expected",
             "read what was appended since (`windrow events read`), and decide again.",
         ),
-        Kind::Conflict => Told::new(
-            Ending::Failed,
+        Kind::Conflict => CliError::new(
+            Exit::Failed,
             "that id was used before, for something else",
             "repeat it with the same content, or choose another --id.",
         ),
         _ => return error.into(),
     };
-    anyhow::Error::new(error).context(told)
+    anyhow::Error::new(error).context(user_error)
 }

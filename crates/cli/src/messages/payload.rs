@@ -17,18 +17,18 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use windrow::domain::message::PAYLOAD_BYTES_MAX;
 
-use crate::failure::Told;
+use crate::error::CliError;
 use crate::text;
 
 /// Where a payload comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Given {
+pub(crate) enum PayloadArg {
     Text(String),
     File(PathBuf),
     Standard,
 }
 
-impl FromStr for Given {
+impl FromStr for PayloadArg {
     type Err = Infallible;
 
     fn from_str(text: &str) -> Result<Self, Infallible> {
@@ -40,9 +40,9 @@ impl FromStr for Given {
     }
 }
 
-impl Given {
+impl PayloadArg {
     /// The bytes; none given are none.
-    pub(super) async fn read(given: Option<Given>) -> anyhow::Result<Bytes> {
+    pub(super) async fn read(given: Option<PayloadArg>) -> anyhow::Result<Bytes> {
         let bytes = match given {
             None => Bytes::new(),
             Some(Self::Text(text)) => text.into(),
@@ -53,7 +53,7 @@ impl Given {
                 let read = async { all(tokio::fs::File::open(&path).await?).await };
                 read.await.with_context(|| {
                     let what = format!("could not read {}", path.display());
-                    Told::usage(what, "name a file that can be read behind the @.")
+                    CliError::usage(what, "name a file that can be read behind the @.")
                 })?
             }
         };
@@ -61,7 +61,7 @@ impl Given {
             return Ok(bytes);
         }
         let what = format!("a payload has at most {} bytes", text::count(PAYLOAD_BYTES_MAX as u64));
-        Err(Told::usage(what, "send what is large by reference.").into())
+        Err(CliError::usage(what, "send what is large by reference.").into())
     }
 }
 
@@ -74,7 +74,7 @@ async fn all(from: impl AsyncRead + Unpin) -> std::io::Result<Bytes> {
 
 /// A row with its bytes, as machines read it.
 #[derive(Debug, Serialize)]
-pub(super) struct Whole<'a, T> {
+pub(super) struct WithPayload<'a, T> {
     #[serde(flatten)]
     row: &'a T,
     #[serde(flatten)]
@@ -82,7 +82,7 @@ pub(super) struct Whole<'a, T> {
 }
 
 /// A row with these of its bytes: under their name when they are JSON, else as `NAME_base64`.
-pub(super) fn whole<'a, T>(row: &'a T, bytes: &[(&str, &[u8])]) -> Whole<'a, T> {
+pub(super) fn with_payload<'a, T>(row: &'a T, bytes: &[(&str, &[u8])]) -> WithPayload<'a, T> {
     let shown =
         bytes.iter().filter(|(_, bytes)| !bytes.is_empty()).filter_map(
             |(name, bytes)| match as_json(bytes) {
@@ -93,7 +93,7 @@ pub(super) fn whole<'a, T>(row: &'a T, bytes: &[(&str, &[u8])]) -> Whole<'a, T> 
                 }
             },
         );
-    Whole { row, bytes: shown.collect() }
+    WithPayload { row, bytes: shown.collect() }
 }
 
 fn as_json(bytes: &[u8]) -> Option<Box<RawValue>> {
@@ -121,26 +121,26 @@ mod tests {
         struct Row {
             id: u8,
         }
-        let said = |bytes: &[u8]| {
-            serde_json::to_string(&whole(&Row { id: 1 }, &[("payload", bytes)])).unwrap()
+        let output = |bytes: &[u8]| {
+            serde_json::to_string(&with_payload(&Row { id: 1 }, &[("payload", bytes)])).unwrap()
         };
         assert_eq!(
-            said(b"{ \"n\": 1.000000000000000000001 }"),
+            output(b"{ \"n\": 1.000000000000000000001 }"),
             r#"{"id":1,"payload":{ "n": 1.000000000000000000001 }}"#
         );
-        assert_eq!(said(b"\xff"), r#"{"id":1,"payload_base64":"/w=="}"#);
-        assert_eq!(said(b""), r#"{"id":1}"#);
+        assert_eq!(output(b"\xff"), r#"{"id":1,"payload_base64":"/w=="}"#);
+        assert_eq!(output(b""), r#"{"id":1}"#);
         assert_eq!((readable(b"a\nb"), readable(b"\xff")), ("a b".into(), "base64:/w==".into()));
     }
 
     #[tokio::test]
     async fn a_payload_is_a_text_or_a_file_and_has_a_bound() {
-        assert_eq!("-".parse(), Ok(Given::Standard));
-        assert_eq!("@a.json".parse(), Ok(Given::File("a.json".into())));
-        let large = Given::Text("x".repeat(PAYLOAD_BYTES_MAX + 1));
-        assert!(Given::read(Some(large)).await.is_err());
-        assert_eq!(Given::read(Some(Given::Text("{}".into()))).await.unwrap(), "{}");
-        assert!(Given::read(Some(Given::File("/no/such".into()))).await.is_err());
-        assert_eq!(Given::read(None).await.unwrap(), "");
+        assert_eq!("-".parse(), Ok(PayloadArg::Standard));
+        assert_eq!("@a.json".parse(), Ok(PayloadArg::File("a.json".into())));
+        let large = PayloadArg::Text("x".repeat(PAYLOAD_BYTES_MAX + 1));
+        assert!(PayloadArg::read(Some(large)).await.is_err());
+        assert_eq!(PayloadArg::read(Some(PayloadArg::Text("{}".into()))).await.unwrap(), "{}");
+        assert!(PayloadArg::read(Some(PayloadArg::File("/no/such".into()))).await.is_err());
+        assert_eq!(PayloadArg::read(None).await.unwrap(), "");
     }
 }

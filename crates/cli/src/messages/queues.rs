@@ -5,12 +5,12 @@ use windrow::domain::{Queue, Stream};
 use windrow::engine::messages;
 use windrow::store::message::{Message, MessagesQuery, NewMessage};
 
-use super::payload::{Given, readable, whole};
-use super::{ListArgs, Rows, Which, headers, more, short, stream, told};
+use super::payload::{PayloadArg, readable, with_payload};
+use super::{ListArgs, MessageFilter, Rows, headers, more, short, stream, user_error};
 use crate::batches::when;
 use crate::config::pair;
 use crate::context::Context;
-use crate::ending::Ending;
+use crate::exit_code::Exit;
 use crate::table::Table;
 use crate::text;
 
@@ -40,7 +40,7 @@ struct SendArgs {
     /// What it is about: order.placed
     kind: String,
     /// What it says: a text, @FILE, or - for standard input
-    payload: Option<Given>,
+    payload: Option<PayloadArg>,
     /// To be published (outbox), or handled here (inbox)
     #[arg(long, default_value = "outbox", value_parser = ["outbox", "inbox"])]
     to: String,
@@ -58,7 +58,7 @@ struct SendArgs {
     consumer: Vec<String>,
 }
 
-pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     match args.command {
         None => list(context, args.list).await,
         Some(Command::List(args)) => list(context, args).await,
@@ -66,15 +66,16 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
     }
 }
 
-async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Ending> {
+async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
-    let scope = args.part.scope(context);
-    let Which { queue, stream } = args.which;
-    let query = MessagesQuery { queue, stream, after: args.part.after, limit: args.part.limit };
-    let page = store.messages(&scope, query).await.map_err(told)?;
+    let scope = args.page.scope(context);
+    let MessageFilter { queue, stream } = args.filter;
+    let query = MessagesQuery { queue, stream, after: args.page.after, limit: args.page.limit };
+    let page = store.messages(&scope, query).await.map_err(user_error)?;
     let next = page.next.as_deref();
-    let rows = page.rows.iter().map(|message| whole(message, &[("payload", &message.payload)]));
-    context.tell(&Rows { rows: rows.collect(), next }, || {
+    let rows =
+        page.rows.iter().map(|message| with_payload(message, &[("payload", &message.payload)]));
+    context.print_result(&Rows { rows: rows.collect(), next }, || {
         if page.rows.is_empty() {
             return "No messages wait.".to_owned();
         }
@@ -86,7 +87,7 @@ async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Ending> {
         page.rows.iter().for_each(|message| table.row(row(message)));
         format!("{table}{}", more(next))
     })?;
-    Ok(Ending::Good)
+    Ok(Exit::Success)
 }
 
 fn row(message: &Message) -> [String; 10] {
@@ -104,14 +105,14 @@ fn row(message: &Message) -> [String; 10] {
     ]
 }
 
-async fn send(context: &Context, args: SendArgs) -> anyhow::Result<Ending> {
+async fn send(context: &Context, args: SendArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
     let queue = if args.to == "inbox" { Queue::Inbox } else { Queue::Outbox };
     let dedupe = args.id.is_some();
     let id = args.id.unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
     let message = NewMessage {
         kind: args.kind,
-        payload: Given::read(args.payload).await?,
+        payload: PayloadArg::read(args.payload).await?,
         headers: headers(args.header),
         not_before: args.not_before,
         consumers: args.consumer,
@@ -119,14 +120,14 @@ async fn send(context: &Context, args: SendArgs) -> anyhow::Result<Ending> {
         ..messages::message(queue, context.config.owner.clone(), args.stream, id.clone())
     };
     let stream = message.stream.clone();
-    let sent = store.send(vec![message]).await.map_err(told)?;
+    let sent = store.send(vec![message]).await.map_err(user_error)?;
     let sent = sent.first().ok_or_else(|| anyhow::anyhow!("nothing was sent"))?;
     let value = serde_json::json!({
         "id": id, "queue": queue, "stream": stream, "at": sent.at, "is_duplicate": sent.is_duplicate,
     });
-    context.tell(&value, || match sent.is_duplicate {
+    context.print_result(&value, || match sent.is_duplicate {
         true => format!("Message {id} was there before; nothing was sent."),
         false => format!("Sent message {id} to the {queue}, stream {stream}."),
     })?;
-    Ok(Ending::Good)
+    Ok(Exit::Success)
 }

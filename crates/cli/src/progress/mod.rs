@@ -145,7 +145,7 @@ impl Screen {
     }
 
     /// A sentence that stays on the screen.
-    pub(crate) fn say(&self, sentence: &str) {
+    pub(crate) fn print_line(&self, sentence: &str) {
         match self.style {
             Style::Quiet => {}
             Style::Bar | Style::Lines => match &self.bar {
@@ -253,9 +253,9 @@ mod tests {
         let mut screen = Screen::new(Style::Quiet);
         screen.rate.add(Duration::ZERO, 0);
         screen.rate.add(Duration::from_secs(2), 1200);
-        let said = "1,200/5,000 (24%) · 600/s · 6 s left · 8/64 in flight · 15 retries · \
+        let output = "1,200/5,000 (24%) · 600/s · 6 s left · 8/64 in flight · 15 retries · \
                     1 failed · http_429 12, http_500 3";
-        assert_eq!([screen.done(&view()), details(&view())].concat().join(" · "), said);
+        assert_eq!([screen.done(&view()), details(&view())].concat().join(" · "), output);
         let object: serde_json::Value = serde_json::from_str(&screen.object(&view())).unwrap();
         assert_eq!((&object["done"], &object["left_secs"]), (&json!(1200), &json!(6)));
         let names: Vec<&str> = object.as_object().unwrap().keys().map(String::as_str).collect();

@@ -22,7 +22,7 @@ pub(crate) struct Identity {
 
 /// What the store has of a command.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct PreviousRuns {
     /// The newest batch of the command.
     pub(crate) last: Option<Batch>,
     /// The id for a new one.
@@ -47,7 +47,7 @@ impl Identity {
     }
 
     /// Looks the command up.
-    pub(crate) async fn find(&self, store: &dyn Store) -> windrow::store::Result<Found> {
+    pub(crate) async fn find(&self, store: &dyn Store) -> windrow::store::Result<PreviousRuns> {
         let scope = Scope::Owner(self.owner.clone());
         let (mut last, mut next, mut n) = (None, 0, 0);
         while n < next + GAP_MAX {
@@ -58,7 +58,7 @@ impl Identity {
             }
             n += 1;
         }
-        Ok(Found { last, free: self.id(next) })
+        Ok(PreviousRuns { last, free: self.id(next) })
     }
 }
 

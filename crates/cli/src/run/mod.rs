@@ -6,7 +6,7 @@
 
 mod identity;
 mod input;
-mod reach;
+mod probe;
 mod report;
 
 use std::path::{Path, PathBuf};
@@ -21,20 +21,21 @@ use windrow::engine::storage::Storage;
 use windrow::prelude::*;
 use windrow::store::Kind;
 
+use crate::batch_run::{BatchRun, POLL_EVERY, RunOutcome, StopReason};
 use crate::clock::{self, Stopwatch};
 use crate::context::Context;
-use crate::drive::{Drive, Driven, LOOK_EVERY, Signals, Why};
-use crate::ending::Ending;
-use crate::failure::Told;
-use crate::outputs::{Results, Which, summary};
-use crate::place::Place;
+use crate::error::CliError;
+use crate::exit_code::Exit;
+use crate::output_target::OutputTarget;
+use crate::outputs::{OutputKind, Results, summary};
 use crate::progress::{Screen, Style};
+use crate::signals::Signals;
 use crate::upstream::UpstreamArgs;
 use crate::{database, ingest as ingesting, log, text, watch};
 use identity::Identity;
 use input::{Content, Input};
-pub(crate) use reach::url;
-use report::Report;
+pub(crate) use probe::url;
+use report::RunReport;
 
 /// Runs every line of a JSONL file against an HTTP upstream and writes the results beside it. The
 /// same command again goes on where it stopped.
@@ -73,21 +74,25 @@ fn window(text: &str) -> Result<Duration, String> {
 
 /// Where the two files go.
 #[derive(Debug)]
-struct Places {
-    results: Place,
+struct OutputFiles {
+    results: OutputTarget,
     errors: PathBuf,
 }
 
-pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending> {
+pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     let is_standard = args.file.as_os_str() == "-";
     let file = if is_standard { None } else { Some(Input::file(&args.file)?) };
-    let places = file.as_ref().map(|file| places(&args, &file.path)).transpose()?;
-    let out = args.out.clone().map(Place::of);
-    places.as_ref().map(|places| &places.results).or(out.as_ref()).map_or(Ok(()), Place::check)?;
+    let output_files = file.as_ref().map(|file| output_files(&args, &file.path)).transpose()?;
+    let out = args.out.clone().map(OutputTarget::of);
+    output_files
+        .as_ref()
+        .map(|output_files| &output_files.results)
+        .or(out.as_ref())
+        .map_or(Ok(()), OutputTarget::check)?;
     let _log = log::start_if_asked(&context.config)?;
     let executor = args.upstream.executor(context, &args.to)?;
     // What is finished already needs no upstream; anything else does.
-    let reached = reach::probe(&args.to).await;
+    let reached = probe::probe(&args.to).await;
     if !context.config.database.may_exist() {
         reached.as_ref().map_err(Clone::clone)?;
     }
@@ -99,18 +104,18 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
     let store = context.open().await?;
     let run = Run { context, args: &args, input, store };
     let batch = run.batch(&reached, &mut screen).await?;
-    let places = places.unwrap_or_else(|| Places {
-        results: out.unwrap_or(Place::Standard),
+    let output_files = output_files.unwrap_or_else(|| OutputFiles {
+        results: out.unwrap_or(OutputTarget::Standard),
         errors: context.config.data.join("runs").join(format!("{}.errors.jsonl", batch.id)),
     });
-    let storage = Storage::open(&context.config.storage).with_context(outputs_told)?;
+    let storage = Storage::open(&context.config.storage).with_context(storage_error)?;
     if batch.state.is_closed() {
-        return run.rewrite(&storage, &batch, &places).await;
+        return run.rewrite(&storage, &batch, &output_files).await;
     }
     if batch.counts.unfinished() > 0 {
         reached?;
     }
-    let drive = Drive {
+    let batch_run = BatchRun {
         store: run.store.clone(),
         storage: storage.clone(),
         executor,
@@ -119,28 +124,28 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Ending>
         batch,
         give_up_after: Duration::from_secs(args.give_up_after),
     };
-    let id = drive.batch.id;
-    let driven = drive.run(&mut screen).await?;
+    let id = batch_run.batch.id;
+    let outcome = batch_run.run(&mut screen).await?;
     let batch = run.store.batch(&context.scope(), id).await?;
     let mut signals = Signals::new().context("could not listen for signals")?;
     tokio::select! {
-        ended = run.end(&storage, &batch, &driven, &places) => ended,
+        ended = run.end(&storage, &batch, &outcome, &output_files) => ended,
         // Dropped halfway, a file that is being written leaves nothing behind.
         () = signals.next() => {
             let what = "stopped while the results were being written";
-            Err(Told::new(Ending::Stopped, what, "run the same command again.").into())
+            Err(CliError::new(Exit::Stopped, what, "run the same command again.").into())
         }
     }
 }
 
-pub(crate) fn outputs_told() -> Told {
+pub(crate) fn storage_error() -> CliError {
     let remedy = "name a folder that can be written to with --data, or `storage` in the \
                   configuration.";
-    Told::new(Ending::Outputs, "could not open the storage of outputs", remedy)
+    CliError::new(Exit::Outputs, "could not open the storage of outputs", remedy)
 }
 
 /// Beside the results, or beside the file. Never the file itself.
-fn places(args: &Args, file: &Path) -> anyhow::Result<Places> {
+fn output_files(args: &Args, file: &Path) -> anyhow::Result<OutputFiles> {
     // `a.results.jsonl` and `a.jsonl` both go with `a.errors.jsonl`.
     let beside = |name: &Path, end: &str| {
         let stem = name.with_extension("");
@@ -150,19 +155,19 @@ fn places(args: &Args, file: &Path) -> anyhow::Result<Places> {
         };
         stem.with_added_extension(end)
     };
-    let usual = || Place::File(beside(&args.file, "results.jsonl"));
-    let results = args.out.clone().map_or_else(usual, Place::of);
+    let usual = || OutputTarget::File(beside(&args.file, "results.jsonl"));
+    let results = args.out.clone().map_or_else(usual, OutputTarget::of);
     let errors = match &results {
-        Place::File(path) => beside(path, "errors.jsonl"),
-        Place::Standard => beside(&args.file, "errors.jsonl"),
+        OutputTarget::File(path) => beside(path, "errors.jsonl"),
+        OutputTarget::Standard => beside(&args.file, "errors.jsonl"),
     };
     for path in [Some(&errors), results.path()].into_iter().flatten() {
         if path.canonicalize().is_ok_and(|path| path == file) {
             let what = format!("{} would be written over by its own results", file.display());
-            return Err(Told::usage(what, "name another file with --out.").into());
+            return Err(CliError::usage(what, "name another file with --out.").into());
         }
     }
-    Ok(Places { results, errors })
+    Ok(OutputFiles { results, errors })
 }
 
 /// A command at work.
@@ -177,7 +182,7 @@ impl Run<'_> {
     /// The batch of this command: the one there is, or a new one.
     async fn batch(
         &self,
-        reached: &Result<(), Told>,
+        reached: &Result<(), CliError>,
         screen: &mut Screen,
     ) -> anyhow::Result<Batch> {
         let identity = Identity {
@@ -202,18 +207,18 @@ impl Run<'_> {
             return Err(self.changed(&batch, &content).into());
         }
         if batch.state == State::Paused {
-            screen.say("The batch was paused; it goes on now.");
+            screen.print_line("The batch was paused; it goes on now.");
             return Ok(self.store.resume_batch(&self.context.scope(), batch.id).await?);
         }
         let counts = &batch.counts;
         if !batch.state.is_closed() && counts.finished() > 0 {
             let (done, total) = (text::count(counts.finished()), text::count(counts.total));
-            screen.say(&format!("Going on: {done} of {total} lines are done already."));
+            screen.print_line(&format!("Going on: {done} of {total} lines are done already."));
         }
         Ok(batch)
     }
 
-    fn changed(&self, batch: &Batch, now: &Content) -> Told {
+    fn changed(&self, batch: &Batch, now: &Content) -> CliError {
         let then = |key: &str| batch.metadata.get(key).map_or("?", String::as_str);
         let bytes = then("bytes").parse().map_or_else(|_| "?".to_owned(), text::count);
         let what = format!(
@@ -228,7 +233,7 @@ impl Run<'_> {
              keeps its results either way (windrow results {}).",
             batch.id
         );
-        Told::new(Ending::Changed, what, remedy)
+        CliError::new(Exit::Changed, what, remedy)
     }
 
     /// Takes the file in and makes a batch over it.
@@ -240,8 +245,10 @@ impl Run<'_> {
             return Err(ingesting::invalid(&self.input.name, &done).into());
         }
         let (lines, size) = (text::count(done.file.lines), text::size(done.file.bytes));
-        screen
-            .say(&format!("Took in {lines} lines, {size}, in {}.", text::time(started.elapsed())));
+        screen.print_line(&format!(
+            "Took in {lines} lines, {size}, in {}.",
+            text::time(started.elapsed())
+        ));
         let metadata = [
             ("content", content.hash.clone()),
             ("bytes", content.bytes.to_string()),
@@ -284,7 +291,7 @@ impl Run<'_> {
             loop {
                 tokio::select! {
                     taken = &mut taking => break taken,
-                    () = clock::pause(LOOK_EVERY) => screen.take_in(read.get(), size),
+                    () = clock::sleep(POLL_EVERY) => screen.take_in(read.get(), size),
                 }
             }
         };
@@ -300,20 +307,20 @@ impl Run<'_> {
         &self,
         storage: &Storage,
         batch: &Batch,
-        places: &Places,
-    ) -> anyhow::Result<Ending> {
-        let mut report = Report::new(batch, &Progress::default(), Duration::ZERO);
-        let wrote = !is_in_place(batch, places);
+        output_files: &OutputFiles,
+    ) -> anyhow::Result<Exit> {
+        let mut report = RunReport::new(batch, &Progress::default(), Duration::ZERO);
+        let wrote = !is_in_place(batch, output_files);
         if wrote {
-            self.write(storage, batch, places).await?;
+            self.write(storage, batch, output_files).await?;
         }
-        self.fill(&mut report, batch, places).await?;
+        self.fill(&mut report, batch, output_files).await?;
         let again =
             if wrote { "The results were written again." } else { "The results are in place." };
-        self.tell(&report, places, || {
+        self.print_result(&report, output_files, || {
             format!("{}\nThis run is over; nothing was sent. {again}", report.text())
         })?;
-        Ok(watch::ending(batch))
+        Ok(watch::exit_code(batch))
     }
 
     /// What became of a drive.
@@ -321,41 +328,50 @@ impl Run<'_> {
         &self,
         storage: &Storage,
         batch: &Batch,
-        driven: &Driven,
-        places: &Places,
-    ) -> anyhow::Result<Ending> {
-        let mut report = Report::new(batch, &driven.progress, driven.took);
-        report.released = driven.report.released;
+        outcome: &RunOutcome,
+        output_files: &OutputFiles,
+    ) -> anyhow::Result<Exit> {
+        let mut report = RunReport::new(batch, &outcome.progress, outcome.took);
+        report.released = outcome.report.released;
         if batch.state.is_closed() {
-            self.write(storage, batch, places).await?;
-            self.fill(&mut report, batch, places).await?;
-            self.tell(&report, places, || format!("{}{}", report.text(), retry_hint(&report)))?;
-            return Ok(watch::ending(batch));
+            self.write(storage, batch, output_files).await?;
+            self.fill(&mut report, batch, output_files).await?;
+            self.print_result(&report, output_files, || {
+                format!("{}{}", report.text(), retry_hint(&report))
+            })?;
+            return Ok(watch::exit_code(batch));
         }
-        let released = text::count(driven.report.released);
+        let released = text::count(outcome.report.released);
         let again = format!("released {released} lines; run the same command again to resume.");
-        match &driven.why {
-            Why::Asked | Why::Closed => {
+        match &outcome.stop_reason {
+            StopReason::Signal | StopReason::Closed => {
                 let sentence = format!("Stopped: {again}");
-                self.tell(&report, places, || format!("{}\n{sentence}", report.text()))?;
-                Ok(Ending::Stopped)
+                self.print_result(&report, output_files, || {
+                    format!("{}\n{sentence}", report.text())
+                })?;
+                Ok(Exit::Stopped)
             }
-            Why::GaveUp(trouble) => {
+            StopReason::Unreachable(trouble) => {
                 let trouble = trouble.as_deref().unwrap_or("it does not answer");
                 let secs = self.args.give_up_after;
                 let what = format!("{} was out of reach for {secs} s: {trouble}", self.args.to);
-                Err(Told::new(Ending::Unreachable, what, again).into())
+                Err(CliError::new(Exit::Unreachable, what, again).into())
             }
-            Why::Outputs(error) => {
+            StopReason::OutputFailed(error) => {
                 let what = format!("could not write the outputs: {error}");
                 let remedy = "make room or make the folder writable, and run the same command \
                               again: every line is kept, and nothing is sent twice.";
-                Err(Told::new(Ending::Outputs, what, remedy).into())
+                Err(CliError::new(Exit::Outputs, what, remedy).into())
             }
         }
     }
 
-    async fn write(&self, storage: &Storage, batch: &Batch, places: &Places) -> anyhow::Result<()> {
+    async fn write(
+        &self,
+        storage: &Storage,
+        batch: &Batch,
+        output_files: &OutputFiles,
+    ) -> anyhow::Result<()> {
         let results = Results {
             store: &*self.store,
             storage: Some(storage),
@@ -363,26 +379,31 @@ impl Run<'_> {
             batch,
             bytes_max: self.context.config.bounds.engine.output_bytes_max,
         };
-        results.put(Which::Results, &places.results).await?;
+        results.put(OutputKind::Results, &output_files.results).await?;
         if has_errors(batch) {
-            database::make_folder(places.errors.parent())?;
-            return results.put(Which::Errors, &Place::File(places.errors.clone())).await;
+            database::make_folder(output_files.errors.parent())?;
+            return results
+                .put(OutputKind::Errors, &OutputTarget::File(output_files.errors.clone()))
+                .await;
         }
-        match std::fs::remove_file(&places.errors) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error)
-                .with_context(|| format!("could not remove the old {}", places.errors.display())),
+        match std::fs::remove_file(&output_files.errors) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(error).with_context(|| {
+                    format!("could not remove the old {}", output_files.errors.display())
+                })
+            }
             Ok(()) | Err(_) => Ok(()),
         }
     }
 
     async fn fill(
         &self,
-        report: &mut Report,
+        report: &mut RunReport,
         batch: &Batch,
-        places: &Places,
+        output_files: &OutputFiles,
     ) -> anyhow::Result<()> {
-        report.results = places.results.path().cloned();
-        report.errors = has_errors(batch).then(|| places.errors.clone());
+        report.results = output_files.results.path().cloned();
+        report.errors = has_errors(batch).then(|| output_files.errors.clone());
         if has_errors(batch) {
             let found = report::reasons(&*self.store, &self.context.scope(), batch.id).await?;
             (report.reasons, report.more_reasons) = found;
@@ -391,19 +412,19 @@ impl Run<'_> {
     }
 
     /// The summary goes to standard output, unless the results do.
-    fn tell(
+    fn print_result(
         &self,
-        report: &Report,
-        places: &Places,
-        people: impl FnOnce() -> String,
+        report: &RunReport,
+        output_files: &OutputFiles,
+        to_text: impl FnOnce() -> String,
     ) -> anyhow::Result<()> {
-        let said = match self.context.json {
+        let output = match self.context.json {
             true => serde_json::to_string(report)?,
-            false => people(),
+            false => to_text(),
         };
-        match places.results {
-            Place::Standard => eprintln!("{said}"),
-            Place::File(_) => text::say(said.trim_start_matches('\n'))?,
+        match output_files.results {
+            OutputTarget::Standard => eprintln!("{output}"),
+            OutputTarget::File(_) => text::print_line(output.trim_start_matches('\n'))?,
         }
         Ok(())
     }
@@ -417,8 +438,8 @@ fn has_errors(batch: &Batch) -> bool {
 const MODIFIED_STEP: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// Whether the files on disk are those of this closing.
-fn is_in_place(batch: &Batch, places: &Places) -> bool {
-    let Place::File(results) = &places.results else { return false };
+fn is_in_place(batch: &Batch, output_files: &OutputFiles) -> bool {
+    let OutputTarget::File(results) = &output_files.results else { return false };
     let Some(summary) = summary(batch) else { return false };
     let fits = |path: &Path, bytes: u64| {
         let Ok(found) = path.metadata() else { return false };
@@ -426,12 +447,13 @@ fn is_in_place(batch: &Batch, places: &Places) -> bool {
         let closed = batch.closed_at.and_then(|at| at.checked_sub(MODIFIED_STEP).ok());
         found.len() == bytes && written >= closed
     };
-    let errors =
-        summary.errors.map_or(!places.errors.exists(), |errors| fits(&places.errors, errors.bytes));
+    let errors = summary
+        .errors
+        .map_or(!output_files.errors.exists(), |errors| fits(&output_files.errors, errors.bytes));
     errors && fits(results, summary.output.map_or(0, |output| output.bytes))
 }
 
-fn retry_hint(report: &Report) -> String {
+fn retry_hint(report: &RunReport) -> String {
     let failed = report.counts.failed + report.counts.not_found;
     match failed {
         0 => String::new(),

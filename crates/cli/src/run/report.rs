@@ -30,7 +30,7 @@ pub(crate) struct Reason {
 
 /// How a run ended.
 #[derive(Debug, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct RunReport {
     pub(crate) batch: BatchId,
     pub(crate) state: State,
     pub(crate) counts: Counts,
@@ -85,7 +85,7 @@ pub(crate) async fn reasons(
     Ok((reasons, query.after.is_some()))
 }
 
-impl Report {
+impl RunReport {
     pub(crate) fn new(batch: &Batch, progress: &Progress, took: Duration) -> Self {
         Self {
             batch: batch.id,
@@ -104,30 +104,30 @@ impl Report {
 
     /// The summary for people.
     pub(crate) fn text(&self) -> String {
-        let mut said = format!("\n{}\n", self.head());
-        for (number, word) in self.places() {
-            said.push_str(&format!("  {:>12}  {word}\n", text::count(number)));
+        let mut output = format!("\n{}\n", self.head());
+        for (number, word) in self.status_counts() {
+            output.push_str(&format!("  {:>12}  {word}\n", text::count(number)));
         }
         if !self.reasons.is_empty() {
             let more = if self.more_reasons { " (of the first ones)" } else { "" };
-            said.push_str(&format!("Why lines did not complete{more}:\n"));
+            output.push_str(&format!("Why lines did not complete{more}:\n"));
             for reason in self.reasons.iter().take(REASONS_SHOWN_MAX) {
                 let sample = text::short(&reason.sample, MESSAGE_CHARS_MAX);
                 let lines = text::count(reason.lines);
-                said.push_str(&format!("  {lines:>12}  {}: {sample}\n", reason.code));
+                output.push_str(&format!("  {lines:>12}  {}: {sample}\n", reason.code));
             }
             if self.reasons.len() > REASONS_SHOWN_MAX {
                 let more = self.reasons.len() - REASONS_SHOWN_MAX;
-                said.push_str(&format!("  {:>12}  and {more} other reasons\n", ""));
+                output.push_str(&format!("  {:>12}  and {more} other reasons\n", ""));
             }
         }
         if let Some(path) = &self.results {
-            said.push_str(&format!("Results:  {}\n", path.display()));
+            output.push_str(&format!("Results:  {}\n", path.display()));
         }
         if let Some(path) = &self.errors {
-            said.push_str(&format!("Errors:   {}\n", path.display()));
+            output.push_str(&format!("Errors:   {}\n", path.display()));
         }
-        said.trim_end().to_owned()
+        output.trim_end().to_owned()
     }
 
     fn head(&self) -> String {
@@ -145,7 +145,7 @@ impl Report {
         head
     }
 
-    fn places(&self) -> Vec<(u64, &'static str)> {
+    fn status_counts(&self) -> Vec<(u64, &'static str)> {
         let counts = &self.counts;
         let all = [
             (counts.completed, "completed"),

@@ -1,49 +1,49 @@
 //! The configuration: its layers, and what is wrong with it.
 
-use crate::kit::Desk;
+use crate::support::Workdir;
 
 #[tokio::test]
 async fn a_key_that_does_not_exist_is_named_with_its_line_and_the_nearest_one() {
-    let desk = Desk::new();
-    desk.write("windrow.toml", "claim_max = 10\nclaim_mim = 3\n");
-    let said = desk.windrow(&["batches"]).await;
-    assert_eq!(said.code, 9, "{said:?}");
+    let workdir = Workdir::new();
+    workdir.write("windrow.toml", "claim_max = 10\nclaim_mim = 3\n");
+    let output = workdir.windrow(&["batches"]).await;
+    assert_eq!(output.code, 9, "{output:?}");
     let wanted = "error: windrow.toml:2: there is no key `claim_mim`\n  What to do: did you mean \
                   `claim_min`?";
-    assert!(said.err.starts_with(wanted), "{said:?}");
-    desk.write("windrow.toml", "");
+    assert!(output.err.starts_with(wanted), "{output:?}");
+    workdir.write("windrow.toml", "");
     for (args, word) in [
         (["config", "--set", "claim_mx=3"], "did you mean `claim_max`?"),
         (["config", "--config", "none.toml"], "there is no configuration at none.toml"),
     ] {
-        let said = desk.windrow(&args).await;
-        assert_eq!(said.code, 9, "{said:?}");
-        assert!(said.err.contains(word), "{said:?}");
+        let output = workdir.windrow(&args).await;
+        assert_eq!(output.code, 9, "{output:?}");
+        assert!(output.err.contains(word), "{output:?}");
     }
 }
 
 #[tokio::test]
 async fn a_value_out_of_its_bounds_is_told_with_them() {
-    let desk = Desk::new();
-    let said = desk.windrow_with(&["config"], &[("CLAIM_MAX", "many")]).await;
-    assert_eq!(said.code, 9, "{said:?}");
+    let workdir = Workdir::new();
+    let output = workdir.windrow_with(&["config"], &[("CLAIM_MAX", "many")]).await;
+    assert_eq!(output.code, 9, "{output:?}");
     let wanted = "claim_max is \"many\" (from the variable CLAIM_MAX), and must be a whole number \
                   from 1 to 1000";
-    assert!(said.err.contains(wanted), "{said:?}");
+    assert!(output.err.contains(wanted), "{output:?}");
 }
 
 #[tokio::test]
 async fn what_is_in_force_is_shown_with_its_origin_and_without_secrets() {
-    let desk = Desk::new();
-    desk.write(
+    let workdir = Workdir::new();
+    workdir.write(
         "windrow.toml",
         "poll_ms = 500\n[upstreams.a]\nbase_url = \"http://h\"\ntargets = [\"m\"]\n\
          headers = { x-key = \"hush-hush\" }\n[publish.h]\ntype = \"webhook\"\n\
          url = \"http://h/hush-hush\"\nsecrets = [\"hush-hush\", { env = \"HOOK\" }]\n",
     );
     let database = [("WINDROW_DATABASE_URL", "postgres://u:hush-hush@h/d"), ("CLAIM_MIN", "2")];
-    let said = desk.windrow_with(&["config", "--set", "grace_ms=7"], &database).await;
-    assert_eq!(said.code, 0, "{said:?}");
+    let output = workdir.windrow_with(&["config", "--set", "grace_ms=7"], &database).await;
+    assert_eq!(output.code, 0, "{output:?}");
     for words in [
         ["poll_ms", "500", "file, line 1"],
         ["claim_min", "2", "environment, CLAIM_MIN"],
@@ -51,13 +51,16 @@ async fn what_is_in_force_is_shown_with_its_origin_and_without_secrets() {
         ["claim_max", "1000", "default"],
         ["database", "PostgreSQL h/d", "environment, WINDROW_DATABASE_URL"],
     ] {
-        let line = said.out.lines().find(|line| line.starts_with(&format!("{} ", words[0])));
+        let line = output.out.lines().find(|line| line.starts_with(&format!("{} ", words[0])));
         assert!(words.iter().all(|word| line.unwrap().contains(word)), "{line:?}");
     }
-    assert!(said.out.contains("[upstreams.a]") && !said.out.contains("hush-hush"), "{said:?}");
-    assert!(said.out.contains("[publish.h]") && said.out.contains("env HOOK"), "{said:?}");
-    let said = desk.windrow_with(&["config", "--json"], &database).await;
-    assert_eq!(said.json()["tables"], serde_json::json!(["publish.h"]));
-    assert_eq!(said.json()["values"]["claim_min"]["value"], 2);
-    assert!(!said.out.contains("hush-hush"));
+    assert!(
+        output.out.contains("[upstreams.a]") && !output.out.contains("hush-hush"),
+        "{output:?}"
+    );
+    assert!(output.out.contains("[publish.h]") && output.out.contains("env HOOK"), "{output:?}");
+    let output = workdir.windrow_with(&["config", "--json"], &database).await;
+    assert_eq!(output.json()["tables"], serde_json::json!(["publish.h"]));
+    assert_eq!(output.json()["values"]["claim_min"]["value"], 2);
+    assert!(!output.out.contains("hush-hush"));
 }

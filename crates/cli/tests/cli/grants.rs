@@ -7,14 +7,14 @@ use tokio_postgres::{Client, NoTls};
 use windrow_testkit::postgres::Database;
 use windrow_testkit::upstream::{Reply, Script, Upstream};
 
-use crate::kit::{Desk, Said, ended, signal};
+use crate::support::{CommandOutput, Workdir, ended, signal};
 
 /// Looks that are taken for something to happen. Each starts a process.
 const LOOKS_MAX: u32 = 300;
 
 /// A database and its four roles: who owns the schema, and those who are granted their rights.
 struct Ground {
-    desk: Desk,
+    workdir: Workdir,
     database: Database,
     superuser: Client,
     _connection: JoinSet<()>,
@@ -24,12 +24,12 @@ const ROLES: [&str; 4] = ["own", "app", "mon", "adm"];
 
 impl Ground {
     async fn new() -> Self {
-        let (desk, database) = (Desk::new(), Database::empty().await);
+        let (workdir, database) = (Workdir::new(), Database::empty().await);
         let (superuser, connection) =
             tokio_postgres::connect(&database.url(), NoTls).await.unwrap();
         let mut driving = JoinSet::new();
         driving.spawn(async move { drop(connection.await) });
-        let ground = Self { desk, database, superuser, _connection: driving };
+        let ground = Self { workdir, database, superuser, _connection: driving };
         for role in ROLES {
             let role = ground.role(role);
             ground.superuser.batch_execute(&format!("CREATE ROLE {role}")).await.unwrap();
@@ -51,26 +51,26 @@ impl Ground {
         format!("{}?options=-c%20role%3D{}", self.database.url(), self.role(kind))
     }
 
-    async fn windrow(&self, kind: &str, args: &[&str]) -> Said {
+    async fn windrow(&self, kind: &str, args: &[&str]) -> CommandOutput {
         let url = self.url(kind);
-        self.desk.windrow_with(args, &[("WINDROW_DATABASE_URL", &url)]).await
+        self.workdir.windrow_with(args, &[("WINDROW_DATABASE_URL", &url)]).await
     }
 
     /// It must go well.
-    async fn good(&self, kind: &str, args: &[&str]) -> Said {
-        let said = self.windrow(kind, args).await;
-        assert_eq!(said.code, 0, "{kind}: {args:?}: {said:?}");
-        said
+    async fn good(&self, kind: &str, args: &[&str]) -> CommandOutput {
+        let output = self.windrow(kind, args).await;
+        assert_eq!(output.code, 0, "{kind}: {args:?}: {output:?}");
+        output
     }
 
     /// It must be refused.
     async fn refused(&self, kind: &str, args: &[&str], words: &str) {
-        let said = self.windrow(kind, args).await;
-        assert_eq!(said.code, 1, "{kind}: {args:?}: {said:?}");
-        assert!(said.err.contains(words), "{kind}: {args:?}: {said:?}");
+        let output = self.windrow(kind, args).await;
+        assert_eq!(output.code, 1, "{kind}: {args:?}: {output:?}");
+        assert!(output.err.contains(words), "{kind}: {args:?}: {output:?}");
     }
 
-    async fn until(&self, kind: &str, args: &[&str], is_it: impl Fn(&Said) -> bool) {
+    async fn until(&self, kind: &str, args: &[&str], is_it: impl Fn(&CommandOutput) -> bool) {
         for _ in 0..LOOKS_MAX {
             if is_it(&self.good(kind, args).await) {
                 return;
@@ -81,11 +81,11 @@ impl Ground {
 
     fn spawn(&self, kind: &str, args: &[&str]) -> Child {
         let url = self.url(kind);
-        self.desk.command(args, &[("WINDROW_DATABASE_URL", &url)]).spawn().unwrap()
+        self.workdir.command(args, &[("WINDROW_DATABASE_URL", &url)]).spawn().unwrap()
     }
 
     /// Gives the rights, through the program.
-    async fn grant(&self) -> Said {
+    async fn grant(&self) -> CommandOutput {
         let [app, monitor, admin] = ["app", "mon", "adm"].map(|kind| self.role(kind));
         let roles = ["--app", &app, "--monitor", &monitor, "--admin", &admin, "--apply"];
         self.windrow("own", &[&["grants"][..], &roles].concat()).await
@@ -108,8 +108,8 @@ impl Ground {
 
 async fn stop(child: Child) {
     signal(&child, "TERM").await;
-    let said = ended(child).await;
-    assert_eq!(said.code, 0, "{said:?}");
+    let output = ended(child).await;
+    assert_eq!(output.code, 0, "{output:?}");
 }
 
 const MIGRATE: &str = "run `windrow migrate`, then `windrow grants";
@@ -120,14 +120,14 @@ async fn a_role_without_rights_is_told_who_has_them() {
     ground.refused("adm", &["messages"], MIGRATE).await;
     ground.good("own", &["migrate"]).await;
     ground.refused("adm", &["messages"], MIGRATE).await;
-    let said = ground.grant().await;
-    assert_eq!(said.code, 0, "{said:?}");
-    assert!(said.out.starts_with("Granted: "), "{said:?}");
+    let output = ground.grant().await;
+    assert_eq!(output.code, 0, "{output:?}");
+    assert!(output.out.starts_with("Granted: "), "{output:?}");
     assert_eq!(ground.grant().await.code, 0, "a repeat");
     ground.good("adm", &["messages"]).await;
     ground.refused("app", &["messages"], MIGRATE).await;
-    let said = ground.windrow("adm", &["migrate"]).await;
-    assert_eq!(said.code, 0, "nothing to do needs no right: {said:?}");
+    let output = ground.windrow("adm", &["migrate"]).await;
+    assert_eq!(output.code, 0, "nothing to do needs no right: {output:?}");
     ground.clear().await;
 }
 
@@ -140,45 +140,45 @@ fn script() -> Script {
 }
 
 /// What messages are run with, and where lines go.
-fn configure(desk: &Desk, upstream: &Upstream) {
+fn configure(workdir: &Workdir, upstream: &Upstream) {
     let url = upstream.url();
     let config = format!(
         "[messages]\npartitions = 8\npoll_ms = 200\n[objects.wallet]\nurl = \"{url}/wallet\"\n\
          [publish.hook]\ntype = \"webhook\"\nurl = \"{url}/hook\"\n\
          [upstreams.default]\nbase_url = \"{url}\"\n"
     );
-    desk.write("windrow.toml", &config);
+    workdir.write("windrow.toml", &config);
 }
 
 #[tokio::test]
 async fn who_administers_works_serves_and_sends() {
     let (ground, upstream) = (Ground::new().await, Upstream::start(script()).await.unwrap());
-    configure(&ground.desk, &upstream);
+    configure(&ground.workdir, &upstream);
     ground.good("own", &["migrate"]).await;
     assert_eq!(ground.grant().await.code, 0);
-    ground.desk.requests("a.jsonl", 20);
-    let said = ground.good("adm", &["ingest", "a.jsonl", "--batch", "--json"]).await;
-    let batch = said.json()["batch"]["id"].as_str().unwrap().to_owned();
+    ground.workdir.requests("a.jsonl", 20);
+    let output = ground.good("adm", &["ingest", "a.jsonl", "--batch", "--json"]).await;
+    let batch = output.json()["batch"]["id"].as_str().unwrap().to_owned();
     let worker = ground.spawn("adm", &["work"]);
     ground.good("adm", &["watch", &batch]).await;
-    let said = ground.good("adm", &["results", &batch]).await;
-    assert_eq!(said.out.lines().count(), 20, "{said:?}");
-    let said = ground.good("adm", &["call", "wallet", "7", "deposit", "{}", "--id", "r1"]).await;
-    assert_eq!(said.out.trim(), r#"{"ok":true}"#);
+    let output = ground.good("adm", &["results", &batch]).await;
+    assert_eq!(output.out.lines().count(), 20, "{output:?}");
+    let output = ground.good("adm", &["call", "wallet", "7", "deposit", "{}", "--id", "r1"]).await;
+    assert_eq!(output.out.trim(), r#"{"ok":true}"#);
     ground.good("adm", &["messages", "send", "shop", "shop.opened", "{}"]).await;
     ground.good("adm", &["events", "append", "wallet/7", "note", "{}"]).await;
-    let is_empty = |said: &Said| said.json()["rows"].as_array().unwrap().is_empty();
+    let is_empty = |output: &CommandOutput| output.json()["rows"].as_array().unwrap().is_empty();
     ground.until("adm", &["messages", "--all", "--json"], is_empty).await;
     stop(worker).await;
 
     let mut server = ground.spawn("adm", &["serve", "--listen", "127.0.0.1:0"]);
     let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
-    let mut said = String::new();
-    while !said.contains("http://127.0.0.1:") {
-        said = lines.next_line().await.unwrap().expect("it says where it listens");
+    let mut output = String::new();
+    while !output.contains("http://127.0.0.1:") {
+        output = lines.next_line().await.unwrap().expect("it says where it listens");
     }
-    let said = ground.good("adm", &["call", "wallet", "8", "deposit", "{}", "--id", "r2"]).await;
-    assert_eq!(said.out.trim(), r#"{"ok":true}"#);
+    let output = ground.good("adm", &["call", "wallet", "8", "deposit", "{}", "--id", "r2"]).await;
+    assert_eq!(output.out.trim(), r#"{"ok":true}"#);
     drop(lines);
     stop(server).await;
     ground.clear().await;
@@ -188,12 +188,12 @@ async fn who_administers_works_serves_and_sends() {
 async fn who_monitors_reads_everything_but_the_keys_and_writes_nothing() {
     let (ground, upstream) = (Ground::new().await, Upstream::start(script()).await.unwrap());
     ground.good("own", &["migrate"]).await;
-    configure(&ground.desk, &upstream);
+    configure(&ground.workdir, &upstream);
     assert_eq!(ground.grant().await.code, 0);
-    ground.desk.requests("a.jsonl", 3);
+    ground.workdir.requests("a.jsonl", 3);
     ground.good("adm", &["ingest", "a.jsonl", "--batch"]).await;
     let worker = ground.spawn("adm", &["work"]);
-    let is_run = |said: &Said| !said.out.contains("Nobody");
+    let is_run = |output: &CommandOutput| !output.out.contains("Nobody");
     ground.until("mon", &["partitions"], is_run).await;
     ground.good("adm", &["call", "wallet", "7", "deposit", "{}", "--id", "r1"]).await;
     stop(worker).await;
@@ -234,11 +234,11 @@ async fn who_monitors_reads_everything_but_the_keys_and_writes_nothing() {
 #[tokio::test]
 async fn an_application_sends_and_appends_and_has_no_use_for_the_program() {
     let (ground, upstream) = (Ground::new().await, Upstream::start(script()).await.unwrap());
-    configure(&ground.desk, &upstream);
+    configure(&ground.workdir, &upstream);
     ground.good("own", &["migrate"]).await;
     assert_eq!(ground.grant().await.code, 0);
     let worker = ground.spawn("adm", &["work"]);
-    let is_run = |said: &Said| !said.out.contains("Nobody");
+    let is_run = |output: &CommandOutput| !output.out.contains("Nobody");
     ground.until("mon", &["partitions"], is_run).await;
     let (app, connection) = tokio_postgres::connect(&ground.url("app"), NoTls).await.unwrap();
     let mut driving = JoinSet::new();
@@ -251,7 +251,7 @@ async fn an_application_sends_and_appends_and_has_no_use_for_the_program() {
     for args in [&["messages"][..], &["messages", "send", "s", "k", "{}"], &["work"]] {
         ground.refused("app", args, MIGRATE).await;
     }
-    let is_empty = |said: &Said| said.json()["rows"].as_array().unwrap().is_empty();
+    let is_empty = |output: &CommandOutput| output.json()["rows"].as_array().unwrap().is_empty();
     ground.until("mon", &["messages", "--all", "--json"], is_empty).await;
     stop(worker).await;
     drop((app, driving));

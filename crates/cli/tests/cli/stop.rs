@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windrow_testkit::upstream::{Reply, Script, Upstream};
 
-use crate::kit::{Desk, ended, ids, ids_of, signal};
+use crate::support::{Workdir, ended, ids, ids_of, signal};
 
 fn slow() -> Script {
     Script::always(Reply::Echo.after(Duration::from_millis(20)))
@@ -12,63 +12,63 @@ fn slow() -> Script {
 
 #[tokio::test]
 async fn a_run_that_is_interrupted_gives_back_what_it_held_and_goes_on_later() {
-    let (desk, upstream) = (Desk::new(), Upstream::start(slow()).await.unwrap());
-    desk.requests("a.jsonl", 400);
+    let (workdir, upstream) = (Workdir::new(), Upstream::start(slow()).await.unwrap());
+    workdir.requests("a.jsonl", 400);
     let args = ["run", "a.jsonl", "--to", &upstream.url(), "--concurrency", "4"];
-    let child = desk.spawn(&args);
+    let child = workdir.spawn(&args);
     upstream.saw(30).await;
     signal(&child, "INT").await;
-    let said = ended(child).await;
-    assert_eq!(said.code, 10, "{said:?}");
-    assert!(said.out.contains("run the same command again to resume"), "{said:?}");
+    let output = ended(child).await;
+    assert_eq!(output.code, 10, "{output:?}");
+    assert!(output.out.contains("run the same command again to resume"), "{output:?}");
     let before = upstream.counts().requests;
     assert!(before < 400, "{before}");
 
     upstream.set(Script::echo());
-    let said = desk.windrow(&args).await;
-    assert_eq!(said.code, 0, "{said:?}");
-    assert!(said.err.contains("lines are done already"), "{said:?}");
-    assert_eq!(ids(&desk.read("a.results.jsonl")), ids_of(1..=400));
+    let output = workdir.windrow(&args).await;
+    assert_eq!(output.code, 0, "{output:?}");
+    assert!(output.err.contains("lines are done already"), "{output:?}");
+    assert_eq!(ids(&workdir.read("a.results.jsonl")), ids_of(1..=400));
     assert!(upstream.keys().values().all(|times| *times == 1), "no line was paid for twice");
 }
 
 #[tokio::test]
 async fn two_of_the_same_command_share_one_batch() {
-    let (desk, upstream) = (Desk::new(), Upstream::start(slow()).await.unwrap());
-    desk.requests("a.jsonl", 300);
+    let (workdir, upstream) = (Workdir::new(), Upstream::start(slow()).await.unwrap());
+    workdir.requests("a.jsonl", 300);
     let to = upstream.url();
     let both = [
         ["run", "a.jsonl", "--to", &to, "--out", "one.jsonl"],
         ["run", "a.jsonl", "--to", &to, "--out", "two.jsonl"],
     ];
-    let children = both.map(|args| desk.spawn(&args));
+    let children = both.map(|args| workdir.spawn(&args));
     for child in children {
-        let said = ended(child).await;
-        assert_eq!(said.code, 0, "{said:?}");
+        let output = ended(child).await;
+        assert_eq!(output.code, 0, "{output:?}");
     }
-    assert_eq!(ids(&desk.read("one.jsonl")), ids_of(1..=300));
-    assert_eq!(desk.read("one.jsonl"), desk.read("two.jsonl"));
+    assert_eq!(ids(&workdir.read("one.jsonl")), ids_of(1..=300));
+    assert_eq!(workdir.read("one.jsonl"), workdir.read("two.jsonl"));
     assert!(upstream.keys().values().all(|times| *times == 1), "each line was sent once");
-    let listed = desk.windrow(&["batches", "--json"]).await.json();
+    let listed = workdir.windrow(&["batches", "--json"]).await.json();
     assert_eq!(listed["rows"].as_array().unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn a_dead_upstream_is_given_up_and_the_rest_runs_when_it_is_back() {
-    let (desk, upstream) = (Desk::new(), Upstream::start(slow()).await.unwrap());
-    desk.requests("a.jsonl", 200);
+    let (workdir, upstream) = (Workdir::new(), Upstream::start(slow()).await.unwrap());
+    workdir.requests("a.jsonl", 200);
     let args = ["run", "a.jsonl", "--to", &upstream.url(), "--give-up-after", "1"];
-    let child = desk.spawn(&args);
+    let child = workdir.spawn(&args);
     upstream.saw(20).await;
     upstream.stop().await;
-    let said = ended(child).await;
-    assert_eq!(said.code, 6, "{said:?}");
-    assert!(said.err.contains("was out of reach for 1 s"), "{said:?}");
-    assert!(said.err.contains("run the same command again to resume"), "{said:?}");
+    let output = ended(child).await;
+    assert_eq!(output.code, 6, "{output:?}");
+    assert!(output.err.contains("was out of reach for 1 s"), "{output:?}");
+    assert!(output.err.contains("run the same command again to resume"), "{output:?}");
 
     upstream.set(Script::echo());
     upstream.start_again().await.unwrap();
-    let said = desk.windrow(&args).await;
-    assert_eq!(said.code, 0, "{said:?}");
-    assert_eq!(ids(&desk.read("a.results.jsonl")), ids_of(1..=200));
+    let output = workdir.windrow(&args).await;
+    assert_eq!(output.code, 0, "{output:?}");
+    assert_eq!(ids(&workdir.read("a.results.jsonl")), ids_of(1..=200));
 }

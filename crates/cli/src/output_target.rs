@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
-use crate::ending::Ending;
-use crate::failure::Told;
+use crate::error::CliError;
+use crate::exit_code::Exit;
 
 /// Bytes that go to a file at once: each piece costs a change of threads.
 const PIECE_BYTES: usize = 1 << 20;
@@ -19,39 +19,39 @@ pub(crate) type Out<'a> = &'a mut (dyn AsyncWrite + Send + Unpin);
 
 /// Where lines go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum OutputTarget {
     Standard,
     File(PathBuf),
 }
 
-impl Place {
+impl OutputTarget {
     /// `-` is standard output.
     pub(crate) fn of(path: PathBuf) -> Self {
         match path.as_os_str() == "-" {
-            true => Place::Standard,
-            false => Place::File(path),
+            true => OutputTarget::Standard,
+            false => OutputTarget::File(path),
         }
     }
 
     /// The path, if it has one.
     pub(crate) fn path(&self) -> Option<&PathBuf> {
         match self {
-            Place::Standard => None,
-            Place::File(path) => Some(path),
+            OutputTarget::Standard => None,
+            OutputTarget::File(path) => Some(path),
         }
     }
 
     /// For people.
     pub(crate) fn name(&self) -> String {
         match self {
-            Place::Standard => "standard output".to_owned(),
-            Place::File(path) => path.display().to_string(),
+            OutputTarget::Standard => "standard output".to_owned(),
+            OutputTarget::File(path) => path.display().to_string(),
         }
     }
 
     /// Err when nothing could be written there later.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
-        let Place::File(path) = self else { return Ok(()) };
+        let OutputTarget::File(path) = self else { return Ok(()) };
         let tried = if path.is_dir() {
             Err(io::Error::from(io::ErrorKind::IsADirectory))
         } else if is_plain(path) {
@@ -62,7 +62,7 @@ impl Place {
         tried.with_context(|| {
             let what = format!("could not write {}", path.display());
             let remedy = "name a file in a folder that can be written to with --out.";
-            Told::new(Ending::Outputs, what, remedy)
+            CliError::new(Exit::Outputs, what, remedy)
         })
     }
 
@@ -73,12 +73,12 @@ impl Place {
         fill: impl AsyncFnOnce(Out<'_>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let put = match self {
-            Place::Standard => put_standard(fill).await,
-            Place::File(path) if is_plain(path) => put_file(path, fill).await,
-            Place::File(path) => put_device(path, fill).await,
+            OutputTarget::Standard => put_standard(fill).await,
+            OutputTarget::File(path) if is_plain(path) => put_file(path, fill).await,
+            OutputTarget::File(path) => put_device(path, fill).await,
         };
         put.with_context(|| {
-            Told::new(Ending::Outputs, format!("could not write {}", self.name()), remedy)
+            CliError::new(Exit::Outputs, format!("could not write {}", self.name()), remedy)
         })
     }
 }
@@ -152,15 +152,15 @@ mod tests {
     async fn a_file_that_could_not_be_filled_leaves_the_older_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
-        let place = Place::of(path.clone());
+        let target = OutputTarget::of(path.clone());
         let fill = async |out: Out<'_>| Ok(out.write_all(b"one").await?);
-        place.put("x", fill).await.unwrap();
+        target.put("x", fill).await.unwrap();
         let broken = async |out: Out<'_>| {
             out.write_all(b"tw").await?;
             anyhow::bail!("cut")
         };
-        let error = place.put("try again.", broken).await.unwrap_err();
-        assert_eq!(crate::failure::ending(&error), Ending::Outputs);
+        let error = target.put("try again.", broken).await.unwrap_err();
+        assert_eq!(crate::error::exit_code(&error), Exit::Outputs);
         assert_eq!(std::fs::read(&path).unwrap(), b"one");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left over");
     }
@@ -168,9 +168,9 @@ mod tests {
     #[test]
     fn a_folder_and_a_missing_folder_are_told_beforehand() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(Place::of(folder.path().to_owned()).check().is_err());
-        assert!(Place::of(folder.path().join("no/x")).check().is_err());
-        assert!(Place::of(folder.path().join("x")).check().is_ok());
-        assert!(Place::of("/dev/null".into()).check().is_ok());
+        assert!(OutputTarget::of(folder.path().to_owned()).check().is_err());
+        assert!(OutputTarget::of(folder.path().join("no/x")).check().is_err());
+        assert!(OutputTarget::of(folder.path().join("x")).check().is_ok());
+        assert!(OutputTarget::of("/dev/null".into()).check().is_ok());
     }
 }

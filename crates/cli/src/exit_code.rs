@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum Exit {
     /// It happened; of a run: every line completed.
-    Good,
+    Success,
     /// It did not happen.
     Failed,
     /// The command line asks for something that is not there.
@@ -29,45 +29,45 @@ pub(crate) enum Ending {
     Stopped,
 }
 
-impl Ending {
+impl Exit {
     /// The code that a script sees.
     pub(crate) fn code(self) -> u8 {
         match self {
-            Ending::Good => 0,
-            Ending::Failed => 1,
-            Ending::Usage => 2,
-            Ending::Invalid => 3,
-            Ending::Contradiction => 4,
-            Ending::SomeFailed => 5,
-            Ending::Unreachable => 6,
-            Ending::Changed => 7,
-            Ending::Outputs => 8,
-            Ending::Config => 9,
-            Ending::Stopped => 10,
+            Exit::Success => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::Invalid => 3,
+            Exit::Contradiction => 4,
+            Exit::SomeFailed => 5,
+            Exit::Unreachable => 6,
+            Exit::Changed => 7,
+            Exit::Outputs => 8,
+            Exit::Config => 9,
+            Exit::Stopped => 10,
         }
     }
 
     /// The word that `--json` gives.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
-            Ending::Good => "good",
-            Ending::Failed => "failed",
-            Ending::Usage => "usage",
-            Ending::Invalid => "invalid_file",
-            Ending::Contradiction => "contradiction",
-            Ending::SomeFailed => "some_failed",
-            Ending::Unreachable => "upstream_unreachable",
-            Ending::Changed => "file_changed",
-            Ending::Outputs => "outputs_not_written",
-            Ending::Config => "configuration",
-            Ending::Stopped => "stopped",
+            Exit::Success => "good",
+            Exit::Failed => "failed",
+            Exit::Usage => "usage",
+            Exit::Invalid => "invalid_file",
+            Exit::Contradiction => "contradiction",
+            Exit::SomeFailed => "some_failed",
+            Exit::Unreachable => "upstream_unreachable",
+            Exit::Changed => "file_changed",
+            Exit::Outputs => "outputs_not_written",
+            Exit::Config => "configuration",
+            Exit::Stopped => "stopped",
         }
     }
 }
 
-impl From<Ending> for ExitCode {
-    fn from(ending: Ending) -> Self {
-        ExitCode::from(ending.code())
+impl From<Exit> for ExitCode {
+    fn from(exit_code: Exit) -> Self {
+        ExitCode::from(exit_code.code())
     }
 }
 
@@ -90,31 +90,31 @@ Exit codes:
 mod tests {
     use super::*;
 
-    const ALL: [Ending; 11] = [
-        Ending::Good,
-        Ending::Failed,
-        Ending::Usage,
-        Ending::Invalid,
-        Ending::Contradiction,
-        Ending::SomeFailed,
-        Ending::Unreachable,
-        Ending::Changed,
-        Ending::Outputs,
-        Ending::Config,
-        Ending::Stopped,
+    const ALL: [Exit; 11] = [
+        Exit::Success,
+        Exit::Failed,
+        Exit::Usage,
+        Exit::Invalid,
+        Exit::Contradiction,
+        Exit::SomeFailed,
+        Exit::Unreachable,
+        Exit::Changed,
+        Exit::Outputs,
+        Exit::Config,
+        Exit::Stopped,
     ];
 
     #[test]
     fn every_code_is_in_the_help() {
-        for (ending, line) in ALL.into_iter().zip(EXIT_CODES.lines().skip(1)) {
-            assert!(line.trim_start().starts_with(&format!("{}  ", ending.code())), "{line}");
+        for (exit, line) in ALL.into_iter().zip(EXIT_CODES.lines().skip(1)) {
+            assert!(line.trim_start().starts_with(&format!("{}  ", exit.code())), "{line}");
         }
         assert_eq!(EXIT_CODES.lines().count(), ALL.len() + 1);
     }
 
     #[test]
     fn scripts_read_these_codes_and_words() {
-        let told = ALL.map(|ending| format!("{} {}", ending.code(), ending.as_str()));
+        let told = ALL.map(|exit| format!("{} {}", exit.code(), exit.as_str()));
         let frozen = "0 good, 1 failed, 2 usage, 3 invalid_file, 4 contradiction, 5 some_failed, \
                       6 upstream_unreachable, 7 file_changed, 8 outputs_not_written, \
                       9 configuration, 10 stopped";

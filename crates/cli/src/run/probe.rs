@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use url::Url;
 
-use crate::ending::Ending;
-use crate::failure::Told;
+use crate::error::CliError;
+use crate::exit_code::Exit;
 
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
@@ -28,7 +28,7 @@ pub(crate) fn url(text: &str) -> Result<Url, String> {
 }
 
 /// Connects, and closes again.
-pub(crate) async fn probe(url: &Url) -> Result<(), Told> {
+pub(crate) async fn probe(url: &Url) -> Result<(), CliError> {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     let port = url.port_or_known_default().unwrap_or(80);
     let why = match tokio::time::timeout(CONNECT_MAX, TcpStream::connect((host, port))).await {
@@ -42,7 +42,7 @@ pub(crate) async fn probe(url: &Url) -> Result<(), Told> {
     let what = format!("could not reach {url}: {why}");
     let remedy = "start the server or correct --to, and run the same command again; nothing was \
                   sent, and what is finished stays finished.";
-    Err(Told::new(Ending::Unreachable, what, remedy))
+    Err(CliError::new(Exit::Unreachable, what, remedy))
 }
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ mod tests {
     #[tokio::test]
     async fn a_closed_port_is_told_apart() {
         // Port 1 refuses at once.
-        let told = probe(&url("http://127.0.0.1:1").unwrap()).await.unwrap_err();
-        assert_eq!(told.to_string(), "could not reach http://127.0.0.1:1/: connection refused");
+        let error = probe(&url("http://127.0.0.1:1").unwrap()).await.unwrap_err();
+        assert_eq!(error.to_string(), "could not reach http://127.0.0.1:1/: connection refused");
     }
 }

@@ -6,17 +6,17 @@ use std::process::{Output, Stdio};
 use tokio::process::{Child, Command};
 
 /// A folder with a home and the files of one test.
-pub(crate) struct Desk(tempfile::TempDir);
+pub(crate) struct Workdir(tempfile::TempDir);
 
 /// What the binary said.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct CommandOutput {
     pub(crate) code: i32,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-impl Said {
+impl CommandOutput {
     fn of(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         let code = output.status.code().unwrap_or(-1);
@@ -29,7 +29,7 @@ impl Said {
     }
 }
 
-impl Desk {
+impl Workdir {
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -69,12 +69,16 @@ impl Desk {
         command
     }
 
-    pub(crate) async fn windrow(&self, args: &[&str]) -> Said {
+    pub(crate) async fn windrow(&self, args: &[&str]) -> CommandOutput {
         self.windrow_with(args, &[]).await
     }
 
-    pub(crate) async fn windrow_with(&self, args: &[&str], environment: &[(&str, &str)]) -> Said {
-        Said::of(self.command(args, environment).output().await.unwrap())
+    pub(crate) async fn windrow_with(
+        &self,
+        args: &[&str],
+        environment: &[(&str, &str)],
+    ) -> CommandOutput {
+        CommandOutput::of(self.command(args, environment).output().await.unwrap())
     }
 
     pub(crate) fn spawn(&self, args: &[&str]) -> Child {
@@ -90,8 +94,8 @@ pub(crate) async fn signal(child: &Child, name: &str) {
 }
 
 /// Waits for its end.
-pub(crate) async fn ended(child: Child) -> Said {
-    Said::of(child.wait_with_output().await.unwrap())
+pub(crate) async fn ended(child: Child) -> CommandOutput {
+    CommandOutput::of(child.wait_with_output().await.unwrap())
 }
 
 /// A good request.

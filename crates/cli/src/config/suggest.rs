@@ -1,7 +1,7 @@
 //! The known word that somebody probably meant.
 
 /// The word of `known` with the fewest changes, if they are few.
-pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn suggest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let known = known.into_iter().map(|other| (changes(word, other), other));
     let (fewest, found) = known.min_by_key(|(changes, _)| *changes)?;
     (fewest <= found.len().max(word.len()) / 3).then_some(found)
@@ -29,9 +29,9 @@ mod tests {
     #[test]
     fn a_slip_of_the_finger_is_understood_and_a_stranger_is_not() {
         let known = ["claim_min", "claim_max", "poll_ms"];
-        assert_eq!(nearest("claim_mx", known), Some("claim_max"));
-        assert_eq!(nearest("pol_ms", known), Some("poll_ms"));
-        assert_eq!(nearest("colour", known), None);
+        assert_eq!(suggest("claim_mx", known), Some("claim_max"));
+        assert_eq!(suggest("pol_ms", known), Some("poll_ms"));
+        assert_eq!(suggest("colour", known), None);
         assert_eq!((changes("", "ab"), changes("kitten", "sitting")), (2, 3));
     }
 }

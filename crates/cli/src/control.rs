@@ -2,56 +2,56 @@
 
 use windrow::prelude::*;
 
+use crate::batch_selector::BatchSelector;
 use crate::context::Context;
-use crate::ending::Ending;
-use crate::pick::{self, Pick};
+use crate::exit_code::Exit;
 use crate::text;
 
 /// Which batch.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A batch's id, the beginning of it, or `last`
-    batch: Pick,
+    batch: BatchSelector,
 }
 
 /// Which batch, and why.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PauseArgs {
     /// A batch's id, the beginning of it, or `last`
-    batch: Pick,
+    batch: BatchSelector,
     /// Kept with the batch, for whoever wonders
     #[arg(long)]
     reason: Option<String>,
 }
 
-pub(crate) async fn pause(context: &Context, args: PauseArgs) -> anyhow::Result<Ending> {
+pub(crate) async fn pause(context: &Context, args: PauseArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
-    let batch = pick::batch(context, &*store, &args.batch).await?;
+    let batch = args.batch.find(context, &*store).await?;
     let batch = store.pause_batch(&context.scope(), batch.id, args.reason).await?;
     let left = "what is in flight may finish; `windrow resume` lets it go on";
-    tell(context, &batch, left)
+    print_result(context, &batch, left)
 }
 
-pub(crate) async fn resume(context: &Context, args: Args) -> anyhow::Result<Ending> {
+pub(crate) async fn resume(context: &Context, args: Args) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
-    let batch = pick::batch(context, &*store, &args.batch).await?;
+    let batch = args.batch.find(context, &*store).await?;
     let batch = store.resume_batch(&context.scope(), batch.id).await?;
-    tell(context, &batch, "any worker may go on with it")
+    print_result(context, &batch, "any worker may go on with it")
 }
 
-pub(crate) async fn cancel(context: &Context, args: Args) -> anyhow::Result<Ending> {
+pub(crate) async fn cancel(context: &Context, args: Args) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
-    let batch = pick::batch(context, &*store, &args.batch).await?;
+    let batch = args.batch.find(context, &*store).await?;
     let batch = store.cancel_batch(&context.scope(), batch.id).await?;
     let left = "what is in flight may finish; the rest never runs, and says so in the error file";
-    tell(context, &batch, left)
+    print_result(context, &batch, left)
 }
 
-fn tell(context: &Context, batch: &Batch, left: &str) -> anyhow::Result<Ending> {
-    context.tell(batch, || {
+fn print_result(context: &Context, batch: &Batch, left: &str) -> anyhow::Result<Exit> {
+    context.print_result(batch, || {
         let (id, state, counts) = (batch.id, batch.state, batch.counts);
         let (done, total) = (text::count(counts.finished()), text::count(counts.total));
         format!("batch {id} is {state}, {done} of {total} lines done: {left}.")
     })?;
-    Ok(Ending::Good)
+    Ok(Exit::Success)
 }

@@ -7,8 +7,8 @@ use windrow::prelude::*;
 use windrow::store::inspect::{BatchesQuery, PAGE_MAX};
 
 use crate::context::Context;
-use crate::ending::Ending;
-use crate::failure::Told;
+use crate::error::CliError;
+use crate::exit_code::Exit;
 
 /// Fewest letters of an id.
 const PREFIX_CHARS_MIN: usize = 4;
@@ -17,14 +17,14 @@ const SHOWN_MAX: usize = 5;
 
 /// A batch as people name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Pick {
+pub(crate) enum BatchSelector {
     Id(BatchId),
     /// In small letters, without hyphens.
     Prefix(String),
     Last,
 }
 
-impl FromStr for Pick {
+impl FromStr for BatchSelector {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -44,7 +44,7 @@ impl FromStr for Pick {
     }
 }
 
-impl fmt::Display for Pick {
+impl fmt::Display for BatchSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Id(id) => id.fmt(f),
@@ -54,32 +54,37 @@ impl fmt::Display for Pick {
     }
 }
 
-/// The batch that is meant, with its counts.
-pub(crate) async fn batch(
-    context: &Context,
-    store: &dyn Store,
-    pick: &Pick,
-) -> anyhow::Result<Batch> {
-    let scope = context.scope();
-    match pick {
-        Pick::Id(id) => Ok(store.batch(&scope, *id).await?),
-        Pick::Last => {
-            let query = BatchesQuery { limit: 1, ..BatchesQuery::default() };
-            let newest = store.batches(&scope, query).await?.rows.pop();
-            newest.ok_or_else(|| none(context, "there is no batch yet").into())
-        }
-        Pick::Prefix(prefix) => {
-            let mut found = begin_with(store, &scope, prefix).await?;
-            match found.len() {
-                1 => Ok(found.remove(0)),
-                0 => Err(none(context, format!("no batch begins with {prefix}")).into()),
-                _ => Err(several(prefix, &found).into()),
+impl BatchSelector {
+    /// Reads the batch that is meant, with its counts.
+    pub(crate) async fn find(&self, context: &Context, store: &dyn Store) -> anyhow::Result<Batch> {
+        let scope = context.scope();
+        match self {
+            Self::Id(id) => Ok(store.batch(&scope, *id).await?),
+            Self::Last => {
+                let query = BatchesQuery { limit: 1, ..BatchesQuery::default() };
+                let newest = store.batches(&scope, query).await?.rows.pop();
+                newest.ok_or_else(|| not_found(context, "there is no batch yet").into())
+            }
+            Self::Prefix(prefix) => {
+                let mut found = starting_with(store, &scope, prefix).await?;
+                match found.len() {
+                    1 => Ok(found.remove(0)),
+                    0 => {
+                        let what = format!("no batch id starts with {prefix}");
+                        Err(not_found(context, what).into())
+                    }
+                    _ => Err(ambiguous(prefix, &found).into()),
+                }
             }
         }
     }
 }
 
-async fn begin_with(store: &dyn Store, scope: &Scope, prefix: &str) -> anyhow::Result<Vec<Batch>> {
+async fn starting_with(
+    store: &dyn Store,
+    scope: &Scope,
+    prefix: &str,
+) -> anyhow::Result<Vec<Batch>> {
     let (mut found, mut after) = (Vec::new(), None);
     loop {
         let query = BatchesQuery { after, limit: PAGE_MAX, ..BatchesQuery::default() };
@@ -93,17 +98,17 @@ async fn begin_with(store: &dyn Store, scope: &Scope, prefix: &str) -> anyhow::R
     }
 }
 
-fn none(context: &Context, what: impl Into<String>) -> Told {
+fn not_found(context: &Context, what: impl Into<String>) -> CliError {
     let owner = &context.config.owner;
     let remedy = format!("`windrow batches` lists what owner {owner} has; --owner names another.");
-    Told::new(Ending::Failed, what, remedy)
+    CliError::new(Exit::Failed, what, remedy)
 }
 
-fn several(prefix: &str, found: &[Batch]) -> Told {
+fn ambiguous(prefix: &str, found: &[Batch]) -> CliError {
     let ids: Vec<String> = found.iter().take(SHOWN_MAX).map(|batch| batch.id.to_string()).collect();
     let more = if found.len() > SHOWN_MAX { ", …" } else { "" };
-    let what = format!("several batches begin with {prefix}: {}{more}", ids.join(", "));
-    Told::usage(what, "give more letters of the id.")
+    let what = format!("several batches start with {prefix}: {}{more}", ids.join(", "));
+    CliError::usage(what, "give more letters of the id.")
 }
 
 #[cfg(test)]
@@ -113,10 +118,10 @@ mod tests {
     #[test]
     fn a_batch_is_named_by_its_id_its_beginning_or_last() {
         let id = BatchId::new();
-        assert_eq!(id.to_string().parse(), Ok(Pick::Id(id)));
-        assert_eq!("last".parse(), Ok(Pick::Last));
-        assert_eq!("AB12-c".parse(), Ok(Pick::Prefix("ab12c".to_owned())));
-        assert!("abc".parse::<Pick>().is_err());
-        assert!("hello".parse::<Pick>().is_err());
+        assert_eq!(id.to_string().parse(), Ok(BatchSelector::Id(id)));
+        assert_eq!("last".parse(), Ok(BatchSelector::Last));
+        assert_eq!("AB12-c".parse(), Ok(BatchSelector::Prefix("ab12c".to_owned())));
+        assert!("abc".parse::<BatchSelector>().is_err());
+        assert!("hello".parse::<BatchSelector>().is_err());
     }
 }
