@@ -1,46 +1,56 @@
-//! What every command is given: the configuration in force, and the way to the store.
+//! What every command is given: the configuration, and how to open the database and the storage.
 
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use serde::Serialize;
+use windrow::engine::storage::Storage;
 use windrow::prelude::*;
 
 use crate::config::Config;
+use crate::error::CliError;
+use crate::exit_code::Exit;
 use crate::text;
 
-/// The surroundings of a command.
+/// What a command needs to know before its own arguments.
 pub(crate) struct Context {
     pub(crate) config: Config,
-    /// Machines read what it says.
+    /// Print JSON instead of text (`--json`).
     pub(crate) json: bool,
 }
 
 impl Context {
-    /// Only what belongs to the owner exists.
+    /// The owner's own files, batches and messages; those of other owners are not found.
     pub(crate) fn scope(&self) -> Scope {
         Scope::Owner(self.config.owner.clone())
     }
 
-    /// Opens the database, and makes it if it is not there.
+    /// Opens the database; an SQLite file is created when it does not exist.
     pub(crate) async fn open(&self) -> anyhow::Result<Arc<dyn Store>> {
         self.config.database.open().await
     }
 
-    /// Opens a database that must be there already.
+    /// Opens a database that must exist already.
     pub(crate) async fn open_existing(&self) -> anyhow::Result<Arc<dyn Store>> {
         self.config.database.open_existing().await
     }
 
-    /// Says something: a value for machines, or a text for people.
+    /// Opens the storage that the outputs of batches are written to.
+    pub(crate) fn open_storage(&self) -> anyhow::Result<Storage> {
+        Storage::open(&self.config.storage).with_context(|| {
+            let remedy = "name a folder that can be written to with --data, or set `storage` in the \
+                          configuration.";
+            CliError::new(Exit::Outputs, "could not open the storage for outputs", remedy)
+        })
+    }
+
+    /// Prints the result of a command: the value with `--json`, otherwise the text.
     pub(crate) fn print_result(
         &self,
         value: &impl Serialize,
         to_text: impl FnOnce() -> String,
     ) -> anyhow::Result<()> {
-        match self.json {
-            true => text::print_line(&serde_json::to_string(value)?)?,
-            false => text::print_line(&to_text())?,
-        }
-        Ok(())
+        let output = if self.json { serde_json::to_string(value)? } else { to_text() };
+        Ok(text::print_line(&output)?)
     }
 }

@@ -25,6 +25,7 @@ mod messages;
 mod migrate;
 mod output_target;
 mod outputs;
+mod process;
 mod progress;
 mod results;
 mod retry;

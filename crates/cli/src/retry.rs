@@ -3,11 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use url::Url;
 use windrow::domain::attempt::Status;
 use windrow::engine::execute::http::HttpExecutor;
-use windrow::engine::storage::Storage;
 use windrow::prelude::*;
 use windrow::store::batch::{REPROCESS_LINES_MAX, Reprocess, Select};
 
@@ -17,7 +15,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::exit_code::Exit;
 use crate::progress::{Screen, Style};
-use crate::run::{storage_error, url};
+use crate::run::url;
 use crate::upstream::UpstreamArgs;
 use crate::{text, watch};
 
@@ -98,7 +96,7 @@ async fn work(
     batch: Batch,
     executor: HttpExecutor,
 ) -> anyhow::Result<Exit> {
-    let storage = Storage::open(&context.config.storage).with_context(storage_error)?;
+    let storage = context.open_storage()?;
     let id = batch.id;
     let mut screen = Screen::new(Style::of(context.json, false));
     let batch_run = BatchRun {

@@ -6,16 +6,11 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use tokio::net::TcpListener;
-use tokio::sync::broadcast::{self, error::RecvError};
-use tokio::task::JoinSet;
 use url::Url;
 use windrow::domain::Role;
 use windrow::engine::clock::Clock;
 use windrow::engine::execute::Executor;
 use windrow::engine::messages::Client;
-use windrow::engine::signal::Stop;
-use windrow::engine::storage::Storage;
-use windrow::engine::{Engine, Event, Report};
 use windrow::prelude::*;
 use windrow::store::Kind;
 use windrow_server::api_key::{ApiKey, KeySpec};
@@ -28,8 +23,8 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::exit_code::Exit;
 use crate::message_runner::MessageRunner;
-use crate::run::{storage_error, url};
-use crate::signals::{Signals, exit_at_once};
+use crate::process::{Process, Workload};
+use crate::run::url;
 use crate::upstream::{DEFAULT, UpstreamArgs};
 use crate::{keys, log, text};
 
@@ -64,7 +59,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     let _log = log::start(&context.config, args.log_format)?;
     let metrics = Metrics::new(Clock::machine());
     let store = metrics.store(context.open().await?);
-    let storage = Storage::open(&context.config.storage).with_context(storage_error)?;
+    let storage = context.open_storage()?;
     let executor = executor(context, &args, &metrics)?;
     let address = args.listen.unwrap_or(context.config.listen);
     let listener = TcpListener::bind(address).await.with_context(|| {
@@ -72,17 +67,19 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
         CliError::new(Exit::Failed, what, "choose another address with --listen.")
     })?;
     let tls = tls(context)?;
-    let mut signals = Signals::new().context("could not listen for signals")?;
-    let message_runner = match args.no_work || args.no_messages {
-        true => None,
-        false => MessageRunner::start(context, &store).await?,
+    let workload = Workload {
+        service: "windrow serve",
+        store: &store,
+        storage: &storage,
+        executor: executor.clone(),
+        messages: !args.no_work && !args.no_messages,
     };
-    let engine = executor.clone().map(|executor| engine(context, executor, &store, &storage));
+    let mut process = Process::start(context, workload).await?;
     let parts = Parts {
         store: store.clone(),
         storage,
         routes: Arc::new(Served::new(context, &args)),
-        engine: engine.as_ref().map(Engine::handle),
+        engine: process.engine(),
         executor,
         work: context.config.bounds.engine.clone(),
         ingest: context.config.bounds.ingest.clone(),
@@ -90,122 +87,45 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
         clock: Clock::machine(),
         metrics: metrics.clone(),
     };
-    let app = match args.no_messages {
-        true => App::new(parts),
-        false => App::with_messages(parts, messages(message_runner.as_ref(), &store)),
+    let app = if args.no_messages {
+        App::new(parts)
+    } else {
+        App::with_messages(parts, messages(process.messages.as_ref(), &store))
     };
-    greet(context, &*store, &listener, engine.is_none()).await?;
-
-    let handle = engine.as_ref().map(Engine::handle);
-    let (stop, mut tasks) = (Stop::new(), JoinSet::new());
-    let server_stop = stop.clone();
-    tasks.spawn(async move {
-        app.serve(listener, tls, server_stop)
-            .await
-            .map(|()| None::<Report>)
-            .context("the server ended")
+    greet(context, &*store, &listener, process.engine().is_none()).await?;
+    drop(store);
+    process.serve(|stop| async move {
+        app.serve(listener, tls, stop).await.context("the server ended")
     });
-    if let Some(message_runner) = message_runner {
-        let plane_stop = stop.clone();
-        tasks.spawn(async move { message_runner.run(plane_stop).await.map(|()| None) });
-    }
-    let mut watchers = JoinSet::new();
-    if let Some(engine) = engine {
-        watchers.spawn(count_closed(engine.handle().subscribe(), metrics));
-        tasks.spawn(async move { Ok(Some(engine.run().await?)) });
-    }
-    let report = wait(&mut tasks, &mut signals, || {
-        stop.give();
-        handle.iter().for_each(|handle| handle.stop());
-    })
-    .await?;
-    let released = report.map_or(0, |report| report.released);
+    let summary = process.run_until_stopped(move |batch| metrics.closed(batch)).await?;
+    let released = summary.report.released;
     context.print_result(&serde_json::json!({ "released": released }), || {
-        format!("Stopped: {} lines went back to be claimed again.", text::count(released))
+        format!("Stopped: released {} lines.", text::count(released))
     })?;
     Ok(Exit::Success)
 }
 
 /// What the API does with messages: through the runner of this process, when there is one.
-fn messages(message_runner: Option<&MessageRunner>, store: &Arc<dyn Store>) -> Messages {
-    match message_runner {
-        Some(message_runner) => {
-            Messages::new(message_runner.client()).watched(message_runner.watch())
-        }
+fn messages(runner: Option<&MessageRunner>, store: &Arc<dyn Store>) -> Messages {
+    match runner {
+        Some(runner) => Messages::new(runner.client()).watched(runner.watch()),
         None => Messages::new(Client::new(store.clone())),
     }
 }
 
-/// Counts the batches that are closed, as long as there are any.
-async fn count_closed(mut events: broadcast::Receiver<Event>, metrics: Metrics) {
-    loop {
-        match events.recv().await {
-            Ok(Event::Closed { batch }) => metrics.observe_closed(&batch),
-            Ok(Event::OutputFailed { .. }) | Err(RecvError::Lagged(_)) => {}
-            Err(RecvError::Closed) => return,
-        }
-    }
-}
-
-/// Waits until everything has ended. The first signal, or the first end, stops the rest.
-async fn wait(
-    tasks: &mut JoinSet<anyhow::Result<Option<Report>>>,
-    signals: &mut Signals,
-    stop: impl Fn(),
-) -> anyhow::Result<Option<Report>> {
-    let (mut asked, mut report, mut failed) = (false, None, None);
-    loop {
-        tokio::select! {
-            ended = tasks.join_next() => {
-                let Some(ended) = ended else { break };
-                stop();
-                match ended.context("a part of the server panicked").and_then(|ended| ended) {
-                    Ok(output) => report = report.or(output),
-                    Err(error) => failed = failed.or(Some(error)),
-                }
-            }
-            () = signals.next() => {
-                if std::mem::replace(&mut asked, true) {
-                    exit_at_once();
-                }
-                tracing::info!("stopping; what is in flight may finish");
-                stop();
-            }
-        }
-    }
-    failed.map_or(Ok(report), Err)
-}
-
-fn engine(
-    context: &Context,
-    executor: Arc<dyn Executor>,
-    store: &Arc<dyn Store>,
-    storage: &Storage,
-) -> Engine {
-    Engine::builder(store.clone())
-        .executor(executor)
-        .storage(storage.clone())
-        .options(context.config.bounds.engine.clone())
-        .service("windrow serve")
-        .build()
-}
-
-/// What runs lines: one for the engine and for those who drive a job by hand; they share its
-/// connections. None for a server without a worker, and for one that only runs messages.
+/// Runs lines, for the engine and for jobs that are driven by hand, over the same connections. None for
+/// a server without a worker, and for one that only runs messages.
 fn executor(
     context: &Context,
     args: &Args,
     metrics: &Metrics,
 ) -> anyhow::Result<Option<Arc<dyn Executor>>> {
-    let to = args.to.as_ref();
-    let messages_only = !args.no_messages
-        && !context.config.tables.is_empty()
-        && !UpstreamArgs::is_named(context, to);
-    if args.no_work || messages_only {
+    if args.no_work {
         return Ok(None);
     }
-    let executor = args.upstream.executor_for_all(context, to)?;
-    Ok(Some(Arc::new(metrics.executor(ThrottledExecutor::new(executor)))))
+    let messages = !args.no_messages;
+    let executor = args.upstream.executor_for_all(context, args.to.as_ref(), messages)?;
+    Ok(executor.map(|executor| Arc::new(metrics.executor(ThrottledExecutor::new(executor))) as _))
 }
 
 fn tls(context: &Context) -> anyhow::Result<Option<Tls>> {
@@ -270,10 +190,10 @@ async fn admin_key(context: &Context, store: &dyn Store) -> anyhow::Result<Optio
             Err(error) => Err(error.into()),
         };
     }
-    match keys::has_admin(store).await? {
-        true => Ok(None),
-        false => keys::make(store, spec).await.map(|(_, api_key)| Some(api_key)),
+    if keys::has_admin(store).await? {
+        return Ok(None);
     }
+    keys::make(store, spec).await.map(|(_, api_key)| Some(api_key))
 }
 
 fn not_admins(why: &str) -> anyhow::Error {
@@ -304,9 +224,7 @@ impl Served {
 impl Routes for Served {
     fn check(&self, target: &Target, endpoint: &str) -> Result<(), Unserved> {
         let endpoints = self.named.get(target).or(self.others.as_ref()).ok_or(Unserved::Target)?;
-        match endpoints.is_empty() || endpoints.iter().any(|known| known == endpoint) {
-            true => Ok(()),
-            false => Err(Unserved::Endpoint),
-        }
+        let is_served = endpoints.is_empty() || endpoints.iter().any(|known| known == endpoint);
+        if is_served { Ok(()) } else { Err(Unserved::Endpoint) }
     }
 }

@@ -41,12 +41,18 @@ impl UpstreamArgs {
         build(Config { upstreams: Vec::new(), default })
     }
 
-    /// Sends each target where the configuration says, and every other to `to` if it is given.
+    /// Sends each target where the configuration says, and every other to `to` if it is given. None
+    /// when no upstream is named and the process runs messages only.
     pub(crate) fn executor_for_all(
         &self,
         context: &Context,
         to: Option<&Url>,
-    ) -> anyhow::Result<HttpExecutor> {
+        messages: bool,
+    ) -> anyhow::Result<Option<HttpExecutor>> {
+        let runs_messages = messages && !context.config.tables.is_empty();
+        if runs_messages && to.is_none() && context.config.upstreams.is_empty() {
+            return Ok(None);
+        }
         let mut tables = context.config.upstreams.clone();
         let default = tables.remove(DEFAULT);
         let default = to.map(|to| self.upstream(context, to)).or(default);
@@ -57,12 +63,7 @@ impl UpstreamArgs {
             let remedy = "give one with --to, or [upstreams.NAME] in the configuration.";
             return Err(CliError::usage(what, remedy).into());
         }
-        build(Config { upstreams, default })
-    }
-
-    /// Whether there is anywhere to send lines to.
-    pub(crate) fn is_named(context: &Context, to: Option<&Url>) -> bool {
-        to.is_some() || !context.config.upstreams.is_empty()
+        build(Config { upstreams, default }).map(Some)
     }
 
     fn upstream(&self, context: &Context, to: &Url) -> Upstream {

@@ -108,7 +108,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
         results: out.unwrap_or(OutputTarget::Standard),
         errors: context.config.data.join("runs").join(format!("{}.errors.jsonl", batch.id)),
     });
-    let storage = Storage::open(&context.config.storage).with_context(storage_error)?;
+    let storage = context.open_storage()?;
     if batch.state.is_closed() {
         return run.rewrite(&storage, &batch, &output_files).await;
     }
@@ -136,12 +136,6 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
             Err(CliError::new(Exit::Stopped, what, "run the same command again.").into())
         }
     }
-}
-
-pub(crate) fn storage_error() -> CliError {
-    let remedy = "name a folder that can be written to with --data, or `storage` in the \
-                  configuration.";
-    CliError::new(Exit::Outputs, "could not open the storage of outputs", remedy)
 }
 
 /// Beside the results, or beside the file. Never the file itself.
