@@ -77,6 +77,9 @@ codes! {
     InvalidValue "invalid_value" BAD_REQUEST:
         "A field, parameter or header has a value that is not allowed.",
         "Correct what `param` names; `message` says what is allowed.";
+    JobNotClosed "job_not_closed" BAD_REQUEST:
+        "A job was to be deleted that still runs.",
+        "Cancel it first, or wait until it has ended.";
     MessageIdReused "message_id_reused" BAD_REQUEST:
         "A message with this id and other content was sent before; nothing was sent.",
         "Use a new id for a new message.";

@@ -24,6 +24,7 @@ mod objects;
 mod pages;
 mod params;
 mod path_segments;
+mod snapshots;
 mod state;
 mod streams;
 mod version_cache;
@@ -50,6 +51,7 @@ pub(crate) fn routes(options: &Options) -> OpenApiRouter<App> {
         .routes(routes!(messages::messages, messages::list))
         .routes(routes!(messages::inbox))
         .merge(whatever_follows("/streams/{*names}", routes!(streams::read, streams::append)))
+        .merge(whatever_follows("/streams/{*names}", snapshots()))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX));
     OpenApiRouter::default()
         .routes(routes!(calls::list))
@@ -66,6 +68,12 @@ pub(crate) fn routes(options: &Options) -> OpenApiRouter<App> {
         .layer(DefaultBodyLimit::max(options.body_bytes_max))
         .merge(calls)
         .merge(payloads)
+}
+
+/// The calls of snapshots. [`streams::read`] passes a GET on, since both have the same path for axum.
+fn snapshots() -> UtoipaMethodRouter<App> {
+    let (schemas, paths, _) = routes!(snapshots::read, snapshots::put);
+    (schemas, paths, axum::routing::put(snapshots::put))
 }
 
 /// Calls that are described by what their names mean, and that read the names themselves.

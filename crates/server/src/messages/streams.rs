@@ -23,6 +23,7 @@ use super::follow;
 use super::pages::{PageBudget, PageQuery};
 use super::params::{self, into_api_error};
 use super::path_segments::PathSegments;
+use super::snapshots;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::{Code, Error, Result};
@@ -143,6 +144,9 @@ pub(crate) async fn read(
     Query(query): Query<ReadQuery>,
     headers: HeaderMap,
 ) -> Result<Response> {
+    if snapshots::is_snapshot(&names) {
+        return Ok(snapshots::read(State(app), caller, PathSegments(names)).await?.into_response());
+    }
     let stream = stream_of(names)?;
     let from = number("from", query.from, 1, NUMBER_MAX)?.max(1);
     let limit = limit("limit", query.limit, PAGE_USUAL, PAGE_MAX)?;
@@ -312,6 +316,10 @@ pub(crate) async fn append(
     Raw(body): Raw,
 ) -> Result<Response> {
     let messages = app.messages()?;
+    if snapshots::is_snapshot(&names) {
+        let message = "POST is not a method of a stream's snapshot.";
+        return Ok(snapshots::wrong_method(message, "GET,HEAD,PUT"));
+    }
     let stream = stream_of(names)?;
     let posts: Posts = body::read(&headers, &body)?;
     if !(1..=SEND_MAX).contains(&posts.events.len()) {

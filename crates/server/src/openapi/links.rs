@@ -19,6 +19,7 @@ const MADE: [(&str, &str, &str, &[&str]); 4] = [
             "pauseJob",
             "resumeJob",
             "cancelJob",
+            "deleteJob",
             "kickoffJob",
             "reprocessJob",
             "exportJob",

@@ -77,8 +77,8 @@ pub(crate) fn outline() -> OpenApi {
 /// Adds what every call has in common.
 pub(crate) fn complete(mut api: OpenApi) -> OpenApi {
     for item in api.paths.paths.values_mut() {
-        let operations = [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete];
-        operations.into_iter().flatten().for_each(complete_operation);
+        let writes = [&mut item.post, &mut item.put, &mut item.patch, &mut item.delete];
+        [&mut item.get].into_iter().chain(writes).flatten().for_each(complete_operation);
     }
     links::add(&mut api);
     let key = HttpBuilder::new()

@@ -14,6 +14,7 @@
 
 mod create;
 mod deferred_seal;
+mod delete;
 mod events;
 mod export;
 mod items;
@@ -40,7 +41,7 @@ pub(crate) fn routes(options: &Options) -> OpenApiRouter<App> {
         // Uploads have their own limit and are not held in memory.
         .layer(DefaultBodyLimit::disable());
     OpenApiRouter::default()
-        .routes(routes!(jobs::retrieve))
+        .routes(routes!(jobs::retrieve, delete::delete))
         .routes(routes!(jobs::pause))
         .routes(routes!(jobs::resume))
         .routes(routes!(jobs::cancel))

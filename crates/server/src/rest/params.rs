@@ -210,12 +210,12 @@ pub(super) fn job_not_found(text: &str) -> Error {
     Error::missing("job", text)
 }
 
-/// What the store says about a job.
+/// The store's reply, or 404 where it knows no such job.
 pub(super) fn or_job_not_found<T>(
-    none_if_empty: windrow_store::Result<T>,
+    reply: windrow_store::Result<T>,
     id: BatchId,
 ) -> Result<T> {
-    none_if_empty.map_err(|error| match error.kind {
+    reply.map_err(|error| match error.kind {
         windrow_store::Kind::Missing => job_not_found(&id.to_string()),
         _ => error.into(),
     })

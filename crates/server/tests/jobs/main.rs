@@ -5,6 +5,7 @@
 mod control;
 mod create;
 mod disconnect;
+mod delete;
 mod events;
 mod export;
 mod harness;

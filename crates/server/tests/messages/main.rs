@@ -11,3 +11,4 @@ mod owners;
 mod send;
 #[path = "../support/mod.rs"]
 mod support;
+mod snapshots;
