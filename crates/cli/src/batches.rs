@@ -2,11 +2,12 @@
 
 use jiff::Timestamp;
 use windrow::prelude::*;
-use windrow::store::inspect::{Attempt, BatchesQuery, LaneStatus, PAGE_MAX};
+use windrow::store::inspect::{Attempt, BatchesQuery, LaneStatus};
 
 use crate::batch_selector::BatchSelector;
 use crate::context::Context;
 use crate::exit_code::Exit;
+use crate::list::{Columns, PageArgs, print_page};
 use crate::table::Table;
 use crate::text;
 
@@ -16,12 +17,8 @@ pub(crate) struct ListArgs {
     /// Only in these states, separated by commas
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = state)]
     state: Vec<State>,
-    /// Most batches
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_MAX)))]
-    limit: u32,
-    /// Goes on where a list ended, with the text it gave
-    #[arg(long, value_name = "CURSOR")]
-    after: Option<String>,
+    #[command(flatten)]
+    page: PageArgs,
 }
 
 /// One batch: its counts and its lanes.
@@ -50,31 +47,29 @@ fn state(word: &str) -> Result<State, String> {
 
 pub(crate) async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
-    let ListArgs { state: states, limit, after } = args;
+    let (states, PageArgs { limit, after }) = (args.state, args.page);
     let query = BatchesQuery { states, after, limit, ..BatchesQuery::default() };
     let page = store.batches(&context.scope(), query).await?;
-    context.print_result(&page, || {
-        if page.rows.is_empty() {
-            return "No batches.".to_owned();
-        }
-        let mut table = Table::new(&["batch", "state", "done", "lines", "failed", "created", "of"]);
-        table.right(&[2, 3, 4]);
-        for batch in &page.rows {
-            let counts = &batch.counts;
-            table.row([
-                batch.id.to_string(),
-                batch.state.to_string(),
-                text::percent(counts.finished(), counts.total),
-                text::count(counts.total),
-                text::count(counts.failed + counts.not_found),
-                when(batch.created_at),
-                origin(batch),
-            ]);
-        }
-        let more = page.next.as_ref().map(|next| format!("\nmore: --after {next}"));
-        format!("{table}{}", more.unwrap_or_default())
-    })?;
-    Ok(Exit::Success)
+    let columns = Columns {
+        titles: &["batch", "state", "done", "lines", "failed", "created", "source"],
+        right: &[2, 3, 4],
+        row,
+        empty: "No batches.",
+    };
+    print_page(context, &page, |batch| batch, &columns)
+}
+
+fn row(batch: &Batch) -> Vec<String> {
+    let counts = &batch.counts;
+    vec![
+        batch.id.to_string(),
+        batch.state.to_string(),
+        text::percent(counts.finished(), counts.total),
+        text::count(counts.total),
+        text::count(counts.failed + counts.not_found),
+        when(batch.created_at),
+        origin(batch),
+    ]
 }
 
 /// To the second, in UTC.

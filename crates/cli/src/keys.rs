@@ -11,6 +11,7 @@ use windrow_server::api_key::{ApiKey, KeySpec};
 use crate::clock;
 use crate::context::Context;
 use crate::exit_code::Exit;
+use crate::list::OwnerArgs;
 use crate::table::Table;
 
 /// Makes, lists and revokes the keys of the API.
@@ -45,9 +46,8 @@ struct CreateArgs {
 
 #[derive(Debug, clap::Args)]
 struct ListArgs {
-    /// Of every owner
-    #[arg(long)]
-    all: bool,
+    #[command(flatten)]
+    owner: OwnerArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -113,7 +113,7 @@ async fn create(context: &Context, args: CreateArgs) -> anyhow::Result<Exit> {
 
 async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
-    let scope = if args.all { Scope::All } else { context.scope() };
+    let scope = args.owner.scope(context);
     let keys = all(&*store, &scope).await?;
     context.print_result(&serde_json::json!({ "rows": keys }), || {
         if keys.is_empty() {

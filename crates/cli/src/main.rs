@@ -13,12 +13,15 @@ mod config;
 mod context;
 mod control;
 mod database;
+mod delete;
 mod demo;
 mod doctor;
 mod error;
 mod exit_code;
+mod files;
 mod ingest;
 mod keys;
+mod list;
 mod log;
 mod message_runner;
 mod messages;
@@ -75,6 +78,8 @@ enum Command {
     Keys(keys::Args),
     /// Takes a JSONL file of requests in, for workers to run
     Ingest(ingest::Args),
+    /// List, show and delete files: inputs of batches, and their outputs
+    Files(files::Args),
     /// Lists batches, newest first
     Batches(batches::ListArgs),
     /// Shows one batch: its counts and its lanes
@@ -89,6 +94,8 @@ enum Command {
     Cancel(control::Args),
     /// Puts finished lines of a batch back to run again
     Retry(retry::Args),
+    /// Delete a closed batch with its results
+    Delete(delete::Args),
     /// Writes the results of a batch
     Results(results::Args),
     /// Writes finished lines of a batch as a table
@@ -149,6 +156,8 @@ async fn start(command: Command, flags: &Flags) -> anyhow::Result<Exit> {
         Command::Results(args) => results::run(&context, args).await,
         Command::Export(args) => results::export(&context, args).await,
         Command::Ingest(args) => ingest::run(&context, args).await,
+        Command::Files(args) => files::run(&context, args).await,
+        Command::Delete(args) => delete::run(&context, args).await,
         Command::Batches(args) => batches::list(&context, args).await,
         Command::Status(args) => batches::status(&context, args).await,
         Command::Watch(args) => watch::run(&context, args).await,

@@ -5,25 +5,18 @@ use windrow::store::call::{Call, CallKey, CallStats, CallsQuery, StatsQuery};
 
 use super::call::request_id;
 use super::payload::{readable, with_payload};
-use super::{PageArgs, Rows, more, scope, short, user_error};
+use super::{short, user_error};
 use crate::batches::when;
 use crate::context::Context;
 use crate::exit_code::Exit;
+use crate::list::{Columns, ListOr, OwnerArgs, PageArgs, print_page};
 use crate::table::Table;
 use crate::text;
 
-/// Lists calls, shows one, or says how they do.
-#[derive(Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    command: Option<Command>,
-    #[command(flatten)]
-    list: ListArgs,
-}
+pub(crate) type Args = ListOr<Command, ListArgs>;
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+pub(crate) enum Command {
     /// Lists calls, newest first; those in the archive are not listed
     List(ListArgs),
     /// Shows one call, with its arguments and its answer, also from the archive
@@ -34,7 +27,7 @@ enum Command {
 }
 
 #[derive(Debug, clap::Args)]
-struct ListArgs {
+pub(crate) struct ListArgs {
     /// Only of this object
     #[arg(long, value_name = "TYPE/ID", value_parser = object)]
     object: Option<(String, String)>,
@@ -49,26 +42,27 @@ struct ListArgs {
     stuck: Option<u32>,
     #[command(flatten)]
     page: PageArgs,
+    #[command(flatten)]
+    owner: OwnerArgs,
 }
 
 #[derive(Debug, clap::Args)]
-struct GetArgs {
+pub(crate) struct GetArgs {
     /// The call's id
     #[arg(value_parser = request_id)]
     request_id: RequestId,
 }
 
 #[derive(Debug, clap::Args)]
-struct StatsArgs {
+pub(crate) struct StatsArgs {
     /// How far back to look
     #[arg(long, value_name = "SECS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..))]
     window: u32,
     /// From when on a call without an answer is old, or stuck
     #[arg(long, value_name = "SECS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     old: u32,
-    /// Of every owner
-    #[arg(long)]
-    all: bool,
+    #[command(flatten)]
+    owner: OwnerArgs,
 }
 
 fn object(text: &str) -> Result<(String, String), String> {
@@ -77,17 +71,16 @@ fn object(text: &str) -> Result<(String, String), String> {
 }
 
 pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
-    match args.command {
-        None => list(context, args.list).await,
-        Some(Command::List(args)) => list(context, args).await,
-        Some(Command::Get(args)) => get(context, args).await,
-        Some(Command::Stats(args)) => stats(context, args).await,
+    match args.command.unwrap_or(Command::List(args.list)) {
+        Command::List(args) => list(context, args).await,
+        Command::Get(args) => get(context, args).await,
+        Command::Stats(args) => stats(context, args).await,
     }
 }
 
 async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
-    let scope = args.page.scope(context);
+    let scope = args.owner.scope(context);
     let query = CallsQuery {
         object: args.object,
         states: args.state,
@@ -97,30 +90,26 @@ async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Exit> {
         limit: args.page.limit,
     };
     let page = store.calls(&scope, query).await.map_err(user_error)?;
-    let next = page.next.as_deref();
-    context.print_result(&Rows { rows: page.rows.iter().collect::<Vec<_>>(), next }, || {
-        if page.rows.is_empty() {
-            return "No calls.".to_owned();
-        }
-        let titles =
-            ["call", "object", "method", "state", "repeats", "created", "answered", "error"];
-        let mut table = Table::new(&titles);
-        table.right(&[4]);
-        for call in &page.rows {
-            table.row([
-                call.key.request_id.to_string(),
-                format!("{}/{}", call.object_type, call.object_id),
-                call.method.clone(),
-                call.state.to_string(),
-                text::count(call.retry_count.into()),
-                when(call.created_at),
-                call.processed_at.map_or("-".to_owned(), when),
-                short(call.error.as_deref().unwrap_or_default()),
-            ]);
-        }
-        format!("{table}{}", more(next))
-    })?;
-    Ok(Exit::Success)
+    let columns = Columns {
+        titles: &["call", "object", "method", "state", "repeats", "created", "answered", "error"],
+        right: &[4],
+        row,
+        empty: "No calls.",
+    };
+    print_page(context, &page, |call| call, &columns)
+}
+
+fn row(call: &Call) -> Vec<String> {
+    vec![
+        call.key.request_id.to_string(),
+        format!("{}/{}", call.object_type, call.object_id),
+        call.method.clone(),
+        call.state.to_string(),
+        text::count(call.retry_count.into()),
+        when(call.created_at),
+        call.processed_at.map_or("-".to_owned(), when),
+        short(call.error.as_deref().unwrap_or_default()),
+    ]
 }
 
 async fn get(context: &Context, args: GetArgs) -> anyhow::Result<Exit> {
@@ -166,7 +155,7 @@ async fn stats(context: &Context, args: StatsArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
     let query =
         StatsQuery { window_ms: u64::from(args.window) * 1000, old_ms: u64::from(args.old) * 1000 };
-    let stats = store.call_stats(&scope(context, args.all), query).await.map_err(user_error)?;
+    let stats = store.call_stats(&args.owner.scope(context), query).await.map_err(user_error)?;
     context.print_result(&stats, || figures(&stats, &args))?;
     Ok(Exit::Success)
 }

@@ -6,40 +6,32 @@ use windrow::store::inspect::PAGE_MAX;
 use windrow::store::message::{DeadLetter, MessagesQuery, SEND_MAX};
 
 use super::payload::{readable, with_payload};
-use super::{ListArgs, MessageFilter, Rows, more, scope, short, user_error};
+use super::{ListArgs, MessageFilter, short, user_error};
 use crate::batches::when;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit_code::Exit;
-use crate::table::Table;
+use crate::list::{Columns, ListOr, OwnerArgs, print_page};
 use crate::text;
 
 /// Most dead letters that one command sends again or forgets.
 const LETTERS_MAX: usize = 100_000;
 
-/// Lists messages that were given up on, sends them again, or forgets them.
-#[derive(Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    command: Option<Command>,
-    #[command(flatten)]
-    list: ListArgs,
-}
+pub(crate) type Args = ListOr<Command, ListArgs>;
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+pub(crate) enum Command {
     /// Lists dead letters, newest first
     List(ListArgs),
     /// Sends dead letters again, each at the end of its stream, oldest first
-    Replay(PickArgs),
+    Replay(SelectArgs),
     /// Forgets dead letters for ever
-    Discard(PickArgs),
+    Discard(SelectArgs),
 }
 
 #[derive(Debug, clap::Args)]
-#[group(id = "picked", required = true, multiple = false, args = ["ids", "every"])]
-struct PickArgs {
+#[group(id = "selected", required = true, multiple = false, args = ["ids", "every"])]
+pub(crate) struct SelectArgs {
     /// Ids, as `windrow dead-letters` shows them
     ids: Vec<DeadLetterId>,
     /// All that --queue and --stream leave
@@ -47,46 +39,39 @@ struct PickArgs {
     every: bool,
     #[command(flatten)]
     filter: MessageFilter,
-    /// Of every owner
-    #[arg(long)]
-    all: bool,
+    #[command(flatten)]
+    owner: OwnerArgs,
 }
 
 pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
-    match args.command {
-        None => list(context, args.list).await,
-        Some(Command::List(args)) => list(context, args).await,
-        Some(Command::Replay(args)) => replay(context, args).await,
-        Some(Command::Discard(args)) => discard(context, args).await,
+    match args.command.unwrap_or(Command::List(args.list)) {
+        Command::List(args) => list(context, args).await,
+        Command::Replay(args) => replay(context, args).await,
+        Command::Discard(args) => discard(context, args).await,
     }
 }
 
 async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
-    let scope = args.page.scope(context);
-    let MessageFilter { queue, stream } = args.filter;
-    let query = MessagesQuery { queue, stream, after: args.page.after, limit: args.page.limit };
-    let page = store.dead_letters(&scope, query).await.map_err(user_error)?;
-    let next = page.next.as_deref();
-    let rows = page.rows.iter();
-    let rows =
-        rows.map(|letter| with_payload(letter, &[("payload", &letter.message.payload)])).collect();
-    context.print_result(&Rows { rows, next }, || {
-        if page.rows.is_empty() {
-            return "No dead letters.".to_owned();
-        }
-        let titles = ["id", "queue", "stream", "kind", "tries", "given up", "because", "payload"];
-        let mut table = Table::new(&titles);
-        table.right(&[4]);
-        page.rows.iter().for_each(|letter| table.row(row(letter)));
-        format!("{table}{}", more(next))
-    })?;
-    Ok(Exit::Success)
+    let scope = args.owner.scope(context);
+    let page = store.dead_letters(&scope, args.into_query()).await.map_err(user_error)?;
+    let columns = Columns {
+        titles: &["id", "queue", "stream", "kind", "attempts", "given up", "error", "payload"],
+        right: &[4],
+        row,
+        empty: "No dead letters.",
+    };
+    print_page(
+        context,
+        &page,
+        |letter| with_payload(letter, &[("payload", &letter.message.payload)]),
+        &columns,
+    )
 }
 
-fn row(letter: &DeadLetter) -> [String; 8] {
+fn row(letter: &DeadLetter) -> Vec<String> {
     let message = &letter.message;
-    [
+    vec![
         letter.id.to_string(),
         message.queue.to_string(),
         message.stream.to_string(),
@@ -99,10 +84,10 @@ fn row(letter: &DeadLetter) -> [String; 8] {
 }
 
 /// Those that are meant, oldest first: the order in which they were in their streams.
-async fn picked(
+async fn selected(
     store: &dyn Store,
     scope: &Scope,
-    args: &PickArgs,
+    args: &SelectArgs,
 ) -> anyhow::Result<Vec<DeadLetterId>> {
     if !args.every {
         return Ok(args.ids.clone());
@@ -126,11 +111,11 @@ async fn picked(
     }
 }
 
-async fn replay(context: &Context, args: PickArgs) -> anyhow::Result<Exit> {
+async fn replay(context: &Context, args: SelectArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
-    let scope = scope(context, args.all);
+    let scope = args.owner.scope(context);
     let mut replayed = 0;
-    for ids in picked(&*store, &scope, &args).await?.chunks(SEND_MAX) {
+    for ids in selected(&*store, &scope, &args).await?.chunks(SEND_MAX) {
         replayed += store.replay_dead(&scope, ids).await.map_err(user_error)?.len() as u64;
     }
     context.print_result(&serde_json::json!({ "replayed": replayed }), || {
@@ -139,11 +124,11 @@ async fn replay(context: &Context, args: PickArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-async fn discard(context: &Context, args: PickArgs) -> anyhow::Result<Exit> {
+async fn discard(context: &Context, args: SelectArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
-    let scope = scope(context, args.all);
+    let scope = args.owner.scope(context);
     let mut discarded = 0;
-    for ids in picked(&*store, &scope, &args).await?.chunks(SEND_MAX) {
+    for ids in selected(&*store, &scope, &args).await?.chunks(SEND_MAX) {
         discarded += store.discard_dead(&scope, ids).await.map_err(user_error)?;
     }
     context.print_result(&serde_json::json!({ "discarded": discarded }), || {

@@ -8,12 +8,13 @@ use windrow::store::event::{Append, Event, NewEvent};
 use windrow::store::inspect::PAGE_MAX;
 
 use super::payload::{PayloadArg, readable, with_payload};
-use super::{Rows, headers, scope, short, stream, user_error};
+use super::{headers, short, snapshots, stream, user_error};
 use crate::batches::when;
 use crate::clock;
 use crate::config::pair;
 use crate::context::Context;
 use crate::exit_code::Exit;
+use crate::list::{OwnerArgs, Rows};
 use crate::signals::Signals;
 use crate::table::Table;
 
@@ -37,6 +38,8 @@ enum Command {
     Follow(FollowArgs),
     /// Reads the events of all streams in the order in which they were committed
     Feed(FeedArgs),
+    /// Show the snapshot of a stream, or keep a new one
+    Snapshot(snapshots::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -90,9 +93,8 @@ struct FeedArgs {
     /// Most events
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_MAX)))]
     limit: u32,
-    /// Of every owner
-    #[arg(long)]
-    all: bool,
+    #[command(flatten)]
+    owner: OwnerArgs,
 }
 
 pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
@@ -101,6 +103,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
         Command::Append(args) => append(context, args).await,
         Command::Follow(args) => follow(context, args).await,
         Command::Feed(args) => feed(context, args).await,
+        Command::Snapshot(args) => snapshots::run(context, args).await,
     }
 }
 
@@ -108,18 +111,18 @@ async fn read(context: &Context, args: ReadArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
     let owner = &context.config.owner;
     let events = store.read_stream(owner, &args.stream, args.from, args.limit).await;
-    print_result(context, &events.map_err(user_error)?, None)
+    print_events(context, &events.map_err(user_error)?, None)
 }
 
 async fn feed(context: &Context, args: FeedArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
-    let scope = scope(context, args.all);
+    let scope = args.owner.scope(context);
     let page =
         store.read_all(&scope, args.after.as_deref(), args.limit).await.map_err(user_error)?;
-    print_result(context, &page.rows, page.next.as_deref())
+    print_events(context, &page.rows, page.next.as_deref())
 }
 
-fn print_result(context: &Context, events: &[Event], next: Option<&str>) -> anyhow::Result<Exit> {
+fn print_events(context: &Context, events: &[Event], next: Option<&str>) -> anyhow::Result<Exit> {
     let rows =
         events.iter().map(|event| with_payload(event, &[("payload", &event.payload)])).collect();
     context.print_result(&Rows { rows, next }, || {

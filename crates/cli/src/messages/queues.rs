@@ -3,29 +3,21 @@
 use jiff::Timestamp;
 use windrow::domain::{Queue, Stream};
 use windrow::engine::messages;
-use windrow::store::message::{Message, MessagesQuery, NewMessage};
+use windrow::store::message::{Message, NewMessage};
 
 use super::payload::{PayloadArg, readable, with_payload};
-use super::{ListArgs, MessageFilter, Rows, headers, more, short, stream, user_error};
+use super::{ListArgs, headers, short, stream, user_error};
 use crate::batches::when;
 use crate::config::pair;
 use crate::context::Context;
 use crate::exit_code::Exit;
-use crate::table::Table;
+use crate::list::{Columns, ListOr, print_page};
 use crate::text;
 
-/// Lists messages that wait, or sends one.
-#[derive(Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    command: Option<Command>,
-    #[command(flatten)]
-    list: ListArgs,
-}
+pub(crate) type Args = ListOr<Command, ListArgs>;
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+pub(crate) enum Command {
     /// Lists messages that wait, by stream and in their order
     List(ListArgs),
     /// Sends a message
@@ -33,7 +25,7 @@ enum Command {
 }
 
 #[derive(Debug, clap::Args)]
-struct SendArgs {
+pub(crate) struct SendArgs {
     /// What it is in order with
     #[arg(value_parser = stream)]
     stream: Stream,
@@ -59,39 +51,35 @@ struct SendArgs {
 }
 
 pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
-    match args.command {
-        None => list(context, args.list).await,
-        Some(Command::List(args)) => list(context, args).await,
-        Some(Command::Send(args)) => send(context, args).await,
+    match args.command.unwrap_or(Command::List(args.list)) {
+        Command::List(args) => list(context, args).await,
+        Command::Send(args) => send(context, args).await,
     }
 }
 
 async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
-    let scope = args.page.scope(context);
-    let MessageFilter { queue, stream } = args.filter;
-    let query = MessagesQuery { queue, stream, after: args.page.after, limit: args.page.limit };
-    let page = store.messages(&scope, query).await.map_err(user_error)?;
-    let next = page.next.as_deref();
-    let rows =
-        page.rows.iter().map(|message| with_payload(message, &[("payload", &message.payload)]));
-    context.print_result(&Rows { rows: rows.collect(), next }, || {
-        if page.rows.is_empty() {
-            return "No messages wait.".to_owned();
-        }
-        let titles = [
-            "queue", "stream", "position", "kind", "id", "sent", "tries", "due", "error", "payload",
-        ];
-        let mut table = Table::new(&titles);
-        table.right(&[2, 6]);
-        page.rows.iter().for_each(|message| table.row(row(message)));
-        format!("{table}{}", more(next))
-    })?;
-    Ok(Exit::Success)
+    let scope = args.owner.scope(context);
+    let page = store.messages(&scope, args.into_query()).await.map_err(user_error)?;
+    let columns = Columns {
+        titles: &[
+            "queue", "stream", "position", "kind", "id", "sent", "attempts", "due", "error",
+            "payload",
+        ],
+        right: &[2, 6],
+        row,
+        empty: "No messages waiting.",
+    };
+    print_page(
+        context,
+        &page,
+        |message| with_payload(message, &[("payload", &message.payload)]),
+        &columns,
+    )
 }
 
-fn row(message: &Message) -> [String; 10] {
-    [
+fn row(message: &Message) -> Vec<String> {
+    vec![
         message.queue.to_string(),
         message.stream.to_string(),
         text::count(message.at.position),
@@ -125,9 +113,12 @@ async fn send(context: &Context, args: SendArgs) -> anyhow::Result<Exit> {
     let value = serde_json::json!({
         "id": id, "queue": queue, "stream": stream, "at": sent.at, "is_duplicate": sent.is_duplicate,
     });
-    context.print_result(&value, || match sent.is_duplicate {
-        true => format!("Message {id} was there before; nothing was sent."),
-        false => format!("Sent message {id} to the {queue}, stream {stream}."),
+    context.print_result(&value, || {
+        if sent.is_duplicate {
+            format!("Message {id} was sent before; nothing was sent now.")
+        } else {
+            format!("Sent message {id} to the {queue}, stream {stream}.")
+        }
     })?;
     Ok(Exit::Success)
 }

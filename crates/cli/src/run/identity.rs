@@ -1,4 +1,4 @@
-//! Which batch a command means: the same command over the same file is the same batch.
+//! The batch id of a command: the same command over the same file is the same batch.
 //!
 //! Holds throughout: the id follows from the command alone, so that two processes that start at the
 //! same moment, or one that starts again, agree on it without asking each other.
@@ -7,13 +7,13 @@ use url::Url;
 use windrow::prelude::*;
 use windrow::store::Kind;
 
-/// Numbers that are looked at beyond the last one found: a batch in between may have been deleted.
+/// Numbers that are tried beyond the last one found: a batch in between may have been deleted.
 const GAP_MAX: u32 = 8;
 
-/// What a command is about.
+/// What makes two commands the same run.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
-    /// Whose it is.
+    /// The owner of the batch.
     pub(crate) owner: Owner,
     /// The canonical path, or the content's hash for standard input.
     pub(crate) source: String,
@@ -25,8 +25,8 @@ pub(crate) struct Identity {
 pub(crate) struct PreviousRuns {
     /// The newest batch of the command.
     pub(crate) last: Option<Batch>,
-    /// The id for a new one.
-    pub(crate) free: BatchId,
+    /// The number of a new one.
+    pub(crate) free: u32,
 }
 
 impl Identity {
@@ -46,7 +46,12 @@ impl Identity {
         BatchId(uuid::Uuid::new_v8(bytes))
     }
 
-    /// Looks the command up.
+    /// The ids of the runs from a number on, as far as [`Self::find`] looks.
+    pub(crate) fn ids_from(&self, first: u32) -> impl Iterator<Item = BatchId> {
+        (first..first + GAP_MAX).map(|n| self.id(n))
+    }
+
+    /// Finds the earlier runs of the command.
     pub(crate) async fn find(&self, store: &dyn Store) -> windrow::store::Result<PreviousRuns> {
         let scope = Scope::Owner(self.owner.clone());
         let (mut last, mut next, mut n) = (None, 0, 0);
@@ -58,7 +63,7 @@ impl Identity {
             }
             n += 1;
         }
-        Ok(PreviousRuns { last, free: self.id(next) })
+        Ok(PreviousRuns { last, free: next })
     }
 }
 

@@ -189,7 +189,7 @@ impl Run<'_> {
             Some(batch) if !self.args.fresh => self.go_on(batch, screen).await,
             Some(_) | None => {
                 reached.as_ref().map_err(Clone::clone)?;
-                self.begin(found.free, screen).await
+                self.begin(&identity, found.free, screen).await
             }
         }
     }
@@ -231,7 +231,12 @@ impl Run<'_> {
     }
 
     /// Takes the file in and makes a batch over it.
-    async fn begin(&self, id: BatchId, screen: &mut Screen) -> anyhow::Result<Batch> {
+    async fn begin(
+        &self,
+        identity: &Identity,
+        free: u32,
+        screen: &mut Screen,
+    ) -> anyhow::Result<Batch> {
         let started = Stopwatch::start();
         let (done, content) = self.take_in(screen).await?;
         if !done.errors.is_empty() {
@@ -251,21 +256,41 @@ impl Run<'_> {
         ];
         let (owner, endpoint) = (self.context.config.owner.clone(), self.input.endpoint().await);
         let new = NewBatch {
-            id,
             window_secs: self.args.window.map(|window| window.as_secs()),
             job_type: Some("run".to_owned()),
             metadata: metadata.map(|(key, value)| (key.to_owned(), value)).into(),
             ..NewBatch::over(done.file.id, owner, endpoint)
         };
-        match self.store.create_batch(new).await {
-            // The same command, started twice: whoever came first made the batch for both.
-            Err(error) if error.kind == Kind::Conflict => {
-                let _ = self.store.drop_file(&self.context.scope(), done.file.id).await;
-                let batch = self.store.batch(&self.context.scope(), id).await;
-                self.go_on(batch.map_err(|_| error)?, screen).await
+        self.create(new, identity.ids_from(free), screen).await
+    }
+
+    /// Creates the batch under the first id that is free. A batch that was deleted keeps its id until
+    /// the sweep has removed its rows.
+    async fn create(
+        &self,
+        new: NewBatch,
+        ids: impl Iterator<Item = BatchId>,
+        screen: &Screen,
+    ) -> anyhow::Result<Batch> {
+        let (scope, file) = (self.context.scope(), new.file);
+        let mut refused = None;
+        for id in ids {
+            let error = match self.store.create_batch(NewBatch { id, ..new.clone() }).await {
+                Err(error) if error.kind == Kind::Conflict => error,
+                made => return Ok(made?),
+            };
+            match self.store.batch(&scope, id).await {
+                // The same command, started twice: whoever came first made the batch for both.
+                Ok(batch) => {
+                    let _ = self.store.drop_file(&scope, file).await;
+                    return self.go_on(batch, screen).await;
+                }
+                Err(missing) if missing.kind == Kind::Missing => refused = Some(error),
+                Err(error) => return Err(error.into()),
             }
-            made => Ok(made?),
         }
+        let _ = self.store.drop_file(&scope, file).await;
+        Err(refused.map_or_else(|| anyhow::anyhow!("there is no id for a new batch"), Into::into))
     }
 
     /// Takes the file in, with what was read of it.

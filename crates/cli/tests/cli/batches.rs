@@ -74,7 +74,7 @@ async fn a_batch_is_found_by_the_beginning_of_its_id() {
     assert!(output.err.contains("What to do: give more letters"), "{output:?}");
     let output = workdir.windrow(&["status", "ffffff"]).await;
     assert_eq!(output.code, 1, "{output:?}");
-    assert!(output.err.contains("no batch begins with ffffff"), "{output:?}");
+    assert!(output.err.contains("no batch id starts with ffffff"), "{output:?}");
     assert_eq!(workdir.windrow(&["status", "ab"]).await.code, 2);
 }
 

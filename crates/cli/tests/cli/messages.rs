@@ -87,7 +87,7 @@ async fn an_object_is_asked_once_under_an_id_and_its_calls_are_shown() {
     assert_eq!(upstream.counts().requests, requests, "a repeat asks nobody");
     let other = workdir.windrow(&["call", "wallet", "7", "deposit", "{}", "--id", "r1"]).await;
     assert_eq!(other.code, 1, "{other:?}");
-    assert!(other.err.contains("that id was used before, for something else"), "{other:?}");
+    assert!(other.err.contains("this id was already used with other content"), "{other:?}");
     let failed = workdir.windrow(&["call", "wallet", "7", "overdraw", "--id", "r2"]).await;
     assert_eq!(failed.code, 1, "{failed:?}");
     assert!(
@@ -141,7 +141,7 @@ async fn what_cannot_be_published_is_a_dead_letter_until_it_is_sent_again() {
     assert_eq!(letters[1]["message"]["id"], "m1", "newest first: {letters:?}");
     let again =
         workdir.windrow(&["messages", "send", "s", "shop.opened", "{}", "--id", "m1"]).await;
-    assert!(again.out.contains("was there before"), "{again:?}");
+    assert!(again.out.contains("was sent before"), "{again:?}");
     let output = workdir.windrow(&["dead-letters"]).await;
     assert!(output.out.contains("shop.opened") && output.out.contains("410"), "{output:?}");
     let output = workdir.windrow(&["doctor"]).await;
@@ -254,7 +254,7 @@ async fn events_are_appended_read_and_followed_without_anybody_to_run_messages()
     // Sending needs somebody who has set messages up.
     let output = workdir.windrow(&["messages", "send", "s", "k"]).await;
     assert_eq!(output.code, 1, "{output:?}");
-    assert!(output.err.contains("nobody has run messages on this database yet"), "{output:?}");
+    assert!(output.err.contains("messages were never run on this database"), "{output:?}");
     let output = workdir.windrow(&["partitions"]).await;
     assert!(output.out.contains("Nobody has run messages"), "{output:?}");
 }
