@@ -21,12 +21,10 @@ use windrow_engine::clock::Clock;
 use windrow_engine::deliver::{OutgoingMessage, Publisher};
 use windrow_engine::signal::Stop;
 use windrow_testkit::broker::{self, Broker};
+use windrow_testkit::required;
 
 fn start() -> Option<Broker> {
-    if broker::nats_server().is_none() {
-        println!("skipped: nats-server is not installed");
-        return None;
-    }
+    required("nats-server", broker::nats_server())?;
     Some(Broker::nats().unwrap())
 }
 

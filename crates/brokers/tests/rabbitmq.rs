@@ -26,13 +26,11 @@ use windrow_engine::clock::Clock;
 use windrow_engine::deliver::{OutgoingMessage, Publisher};
 use windrow_engine::signal::Stop;
 use windrow_testkit::broker::{self, Broker};
+use windrow_testkit::required;
 
 /// Ends with this program: see `windrow_testkit::process::Keeper`.
 static BROKER: LazyLock<Option<Arc<RwLock<Broker>>>> = LazyLock::new(|| {
-    if broker::rabbitmq_server().is_none() {
-        println!("skipped: rabbitmq-server is not installed");
-        return None;
-    }
+    required("rabbitmq-server", broker::rabbitmq_server())?;
     Some(Arc::new(RwLock::new(Broker::rabbitmq().unwrap())))
 });
 

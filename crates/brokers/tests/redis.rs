@@ -14,12 +14,10 @@ use windrow_brokers::redis::{Options, RedisPublisher};
 use windrow_domain::attempt::Class;
 use windrow_engine::deliver::{OutgoingMessage, Publisher};
 use windrow_testkit::broker::{self, Broker};
+use windrow_testkit::required;
 
 fn start() -> Option<Broker> {
-    if broker::redis_server().is_none() {
-        println!("skipped: redis-server is not installed");
-        return None;
-    }
+    required("redis-server", broker::redis_server())?;
     Some(Broker::redis().unwrap())
 }
 

@@ -21,7 +21,9 @@ pub mod process;
 pub mod programs;
 #[cfg(feature = "net")]
 pub mod proxy;
+pub mod require;
 #[cfg(feature = "net")]
 pub mod upstream;
 
 pub use failure::Failure;
+pub use require::required;

@@ -2,8 +2,8 @@
 
 use std::net::TcpStream;
 
-use windrow_testkit::Failure;
 use windrow_testkit::broker::{self, Broker};
+use windrow_testkit::{Failure, required};
 
 fn comes_and_goes(start: impl Fn() -> Result<Broker, Failure>) {
     let mut broker = start().expect("it is installed");
@@ -21,16 +21,14 @@ fn comes_and_goes(start: impl Fn() -> Result<Broker, Failure>) {
 
 #[test]
 fn nats_comes_and_goes() {
-    match broker::nats_server() {
-        Some(_) => comes_and_goes(Broker::nats),
-        None => println!("skipped: nats-server is not installed"),
+    if required("nats-server", broker::nats_server()).is_some() {
+        comes_and_goes(Broker::nats);
     }
 }
 
 #[test]
 fn redis_comes_and_goes() {
-    match broker::redis_server() {
-        Some(_) => comes_and_goes(Broker::redis),
-        None => println!("skipped: redis-server is not installed"),
+    if required("redis-server", broker::redis_server()).is_some() {
+        comes_and_goes(Broker::redis);
     }
 }

@@ -6,6 +6,7 @@
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, Error, NoTls};
 use windrow_testkit::postgres::Database;
+use windrow_testkit::required;
 
 async fn migrate(url: String) -> Result<(), Error> {
     let (client, _tasks) = connect(&url).await?;
@@ -55,10 +56,7 @@ async fn a_dropped_database_is_gone() {
 #[tokio::test]
 async fn the_pooler_reaches_the_same_database() {
     let database = Database::fresh(migrate).await;
-    let Some(url) = database.pooler_url() else {
-        println!("skipped: there is no transaction pooler");
-        return;
-    };
+    let Some(url) = required("a transaction pooler", database.pooler_url()) else { return };
     let (client, _tasks) = connect(&url).await.unwrap();
     assert_eq!(count(&client).await, 2);
 }

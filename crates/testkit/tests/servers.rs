@@ -15,16 +15,13 @@ use std::time::{Duration, Instant};
 
 use windrow_testkit::pgbouncer::Pooler;
 use windrow_testkit::postgres::{Cluster, Options};
-use windrow_testkit::programs;
+use windrow_testkit::{programs, required};
 
 const OWNER: &str = "WINDROW_TESTKIT_OWNER";
 
 fn has_programs() -> bool {
-    let found = programs::postgres_folder().is_some() && programs::pgbouncer().is_some();
-    if !found {
-        println!("skipped: PostgreSQL's server programs or pgbouncer are not installed");
-    }
-    found
+    required("PostgreSQL's server programs", programs::postgres_folder()).is_some()
+        && required("pgbouncer", programs::pgbouncer()).is_some()
 }
 
 fn answers(port: u16) -> bool {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use tokio::process::Command;
+use windrow_testkit::required;
 
 use crate::server::{ADMIN_KEY, Server, WITHIN};
 
@@ -22,14 +23,10 @@ pub enum Client {
 }
 
 impl Client {
-    /// Whether it is there; says why a test is skipped when it is not.
+    /// Whether it is there; a test is skipped where it is not and may be missing.
     pub fn is_there(self) -> bool {
         let variable = self.variable();
-        let there = std::env::var_os(variable).is_some();
-        if !there {
-            println!("skipped: {variable} is not set; `cargo xtask test e2e` installs the clients");
-        }
-        there
+        required(&format!("${variable}"), std::env::var_os(variable)).is_some()
     }
 
     fn variable(self) -> &'static str {

@@ -6,6 +6,7 @@ use windrow_store::{Error, Time};
 use windrow_store_conformance::World;
 use windrow_store_postgres::{Options, PostgresStore};
 use windrow_testkit::postgres::Database;
+use windrow_testkit::required;
 
 /// A fresh database with a given clock.
 pub(crate) struct PostgresWorld {
@@ -27,13 +28,9 @@ impl PostgresWorld {
     #[allow(dead_code, reason = "each test program uses its own way in")]
     pub(crate) async fn pooled() -> Self {
         let database = fresh().await;
-        // Without a pooler, at least the statements that one needs are run.
-        let url = database.pooler_url().unwrap_or_else(|| {
-            eprintln!(
-                "no WINDROW_TEST_POOLER_URL: unnamed statements, but over a direct connection"
-            );
-            database.url()
-        });
+        // Skipped where there is no pooler; at least the statements that one needs are run.
+        let pooler = required("a transaction pooler", database.pooler_url());
+        let url = pooler.unwrap_or_else(|| database.url());
         Self::over(database, url, true).await
     }
 

@@ -9,6 +9,7 @@ use windrow::store::Scope;
 use windrow::store::inspect::BatchesQuery;
 use windrow_fault::check::Ended;
 use windrow_fault::{Backend, Ground, Program, input, program};
+use windrow_testkit::required;
 use windrow_testkit::upstream::{Script, Upstream};
 
 use crate::{WITHIN, on_both_stores};
@@ -87,8 +88,8 @@ async fn fail_then_finish(backend: Backend, what: What, options: &str, sent: u64
         What::Outputs => ground.outputs(),
         What::Results => results_folder.clone(),
     };
-    if !can_mount(&folder) {
-        println!("skipped: this machine lets no process mount a small disk for itself");
+    let mounts = can_mount(&folder).then_some(());
+    if required("the right to mount a small disk (`unshare`)", mounts).is_none() {
         return;
     }
     let upstream = Upstream::start(Script::echo()).await.unwrap();

@@ -18,6 +18,7 @@ use windrow_brokers::nats::{NatsPublisher, PublisherOptions, Server};
 use windrow_fault::instance::{Bounds, SERVICE};
 use windrow_fault::{Backend, Ground, ground, rounds, wait};
 use windrow_testkit::broker::{self, Broker};
+use windrow_testkit::required;
 
 use crate::{WITHIN, history, number, numbered, on_both_stores};
 
@@ -31,8 +32,7 @@ const A_MOMENT: Duration = Duration::from_secs(1);
 on_both_stores!(a_broker_that_stops_and_dies_gets_every_message_in_order);
 
 async fn a_broker_that_stops_and_dies_gets_every_message_in_order(backend: Backend) {
-    if broker::nats_server().is_none() {
-        println!("skipped: nats-server is not installed");
+    if required("nats-server", broker::nats_server()).is_none() {
         return;
     }
     let mut broker = block_in_place(Broker::nats).unwrap();

@@ -26,6 +26,7 @@ use tokio::task::block_in_place;
 use windrow_e2e::server::WITHIN;
 use windrow_fault::wait;
 use windrow_testkit::broker::{self, Broker};
+use windrow_testkit::required;
 
 /// For how long a JetStream knows repeats by itself: as short as can be, so that they are left to us.
 const DUPLICATE_WINDOW: Duration = Duration::from_millis(100);
@@ -44,17 +45,14 @@ pub(super) struct Bed {
 }
 
 impl Bed {
-    /// None where one is missing, and it says which.
+    /// None where one is missing and may be.
     pub(super) async fn start(name: String) -> Option<Self> {
         for (program, found) in [
             ("nats-server", broker::nats_server()),
             ("redis-server", broker::redis_server()),
             ("rabbitmq-server", broker::rabbitmq_server()),
         ] {
-            if found.is_none() {
-                println!("skipped: {program} is not installed");
-                return None;
-            }
+            required(program, found)?;
         }
         let rabbitmq = block_in_place(|| LazyLock::force(&RABBITMQ)).lock().await;
         let (nats, redis) = block_in_place(|| (Broker::nats().unwrap(), Broker::redis().unwrap()));
