@@ -19,8 +19,8 @@ use crate::shell;
 #[command(after_help = "Both databases live below the temporary folder. Where that is memory, \
                         set TMPDIR to a folder on a disk, or commits cost nothing.")]
 pub(crate) struct Args {
-    /// Small sizes, not judged, to show that everything runs; built with cargo's dev profile, most
-    /// of which the tests have compiled already
+    /// Small sizes, not judged, to show that everything runs; built with cargo's dev profile and
+    /// the features of the whole workspace, as the tests have compiled it already
     #[arg(long)]
     small: bool,
     /// Only figures whose name begins so: drain, ingest, create, claim, crowd, status, closing,
@@ -63,19 +63,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let json = absolute(args.json.clone().unwrap_or_else(|| shell::target().join("bench.json")))?;
     let program = NEEDS_PROGRAM.iter().any(|figure| needs_program(args, figure));
-    let mut build = shell::cargo(build_args(args));
-    let mut command = shell::cargo(cargo_args(args, &json, program));
+    let mut build = shell::cargo(build_args(args, program));
+    let mut command = Command::new(built(args, "windrow-bench"));
+    command.current_dir(shell::root()).args(bench_args(args, &json, program));
     if args.dry_run {
-        if program {
-            shell::say(&format!("would run: {}", shell::typed(&build)));
-        }
+        shell::say(&format!("would run: {}", shell::typed(&build)));
         shell::say(&format!("would run: {}", shell::typed(&command)));
         return Ok(ExitCode::SUCCESS);
     }
     // Before an hour of measuring, not after it.
     let folder = json.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(folder).context("no folder for the JSON file")?;
-    if program && !shell::succeeds(&mut build)? {
+    if !shell::succeeds(&mut build)? {
         return Ok(ExitCode::FAILURE);
     }
     let cluster = needs_server.then(|| start(args, &mut command)).transpose()?;
@@ -111,18 +110,26 @@ fn needs_program(args: &Args, figure: &str) -> bool {
     args.only.as_deref().is_none_or(|only| figure.contains(only))
 }
 
-/// The program is built as the bench is, or their speeds could not be compared.
-fn build_args(args: &Args) -> Vec<&'static str> {
-    let profile = (!args.small).then_some("--release");
-    ["build"].into_iter().chain(profile).chain(["--package", "windrow-cli"]).collect()
+/// The program and the bench are built alike, or their speeds could not be compared. With the
+/// features of the whole workspace when small: any other set of features compiles most of the
+/// dependencies and all of our crates once more.
+fn build_args(args: &Args, program: bool) -> Vec<&'static str> {
+    let (bench, windrow): (&[&str], &[&str]) = if args.small {
+        (&["--workspace", "--bin", "windrow-bench"], &["--bin", "windrow"])
+    } else {
+        (&["--release", "--package", "windrow-bench"], &["--package", "windrow-cli"])
+    };
+    let windrow = if program { windrow } else { &[] };
+    ["build"].iter().chain(bench).chain(windrow).copied().collect()
 }
 
-fn cargo_args(args: &Args, json: &Path, program: bool) -> Vec<String> {
+/// Where cargo puts a program.
+fn built(args: &Args, program: &str) -> PathBuf {
+    shell::target().join(if args.small { "debug" } else { "release" }).join(program)
+}
+
+fn bench_args(args: &Args, json: &Path, program: bool) -> Vec<String> {
     let mut words = vec!["run"];
-    if !args.small {
-        words.push("--release");
-    }
-    words.extend(["--package", "windrow-bench", "--", "run"]);
     if args.small {
         words.extend(["--size", "small"]);
     }
@@ -137,8 +144,7 @@ fn cargo_args(args: &Args, json: &Path, program: bool) -> Vec<String> {
         words.extend(["--only", &only]);
     }
     words.extend(["--json", &json]);
-    let folder = shell::target().join(if args.small { "debug" } else { "release" });
-    let windrow = folder.join("windrow");
+    let windrow = built(args, "windrow");
     let windrow = windrow.to_string_lossy();
     if program {
         words.extend(["--windrow", &windrow]);
@@ -158,26 +164,31 @@ mod tests {
     }
 
     fn typed(words: &[&str]) -> String {
-        let line = Line::parse_from(std::iter::once("bench").chain(words.iter().copied()));
-        cargo_args(&line.args, Path::new("/j"), false).join("|")
+        bench_args(&parsed(words), Path::new("/j"), false).join("|")
+    }
+
+    fn parsed(words: &[&str]) -> Args {
+        Line::parse_from(std::iter::once("bench").chain(words.iter().copied())).args
     }
 
     #[test]
     fn only_the_judged_size_is_optimised() {
-        assert_eq!(typed(&[]), "run|--release|--package|windrow-bench|--|run|--json|/j");
-        let small = "run|--package|windrow-bench|--|run|--size|small|--json|/j";
-        assert_eq!(typed(&["--small"]), small);
+        assert_eq!(typed(&[]), "run|--json|/j");
+        assert_eq!(typed(&["--small"]), "run|--size|small|--json|/j");
+        assert!(built(&parsed(&[]), "windrow").ends_with("release/windrow"));
+        assert!(built(&parsed(&["--small"]), "windrow").ends_with("debug/windrow"));
     }
 
     #[test]
     fn the_program_is_built_as_the_bench_is_and_only_when_it_is_measured() {
-        let line = |words: &[&str]| {
-            Line::parse_from(std::iter::once("bench").chain(words.iter().copied())).args
-        };
-        assert_eq!(build_args(&line(&[])).join(" "), "build --release --package windrow-cli");
-        assert_eq!(build_args(&line(&["--small"])).join(" "), "build --package windrow-cli");
-        assert!(needs_program(&line(&["--only", "run"]), "run"));
-        assert!(!needs_program(&line(&["--only", "drain"]), "run"));
+        let built = |words: &[&str], program| build_args(&parsed(words), program).join(" ");
+        let release = "build --release --package windrow-bench";
+        assert_eq!(built(&[], true), format!("{release} --package windrow-cli"));
+        assert_eq!(built(&[], false), release);
+        let small = "build --workspace --bin windrow-bench --bin windrow";
+        assert_eq!(built(&["--small"], true), small);
+        assert!(needs_program(&parsed(&["--only", "run"]), "run"));
+        assert!(!needs_program(&parsed(&["--only", "drain"]), "run"));
     }
 
     #[test]
