@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 /// What the loop needs of a line.
 #[derive(Deserialize)]
-struct Line<'a> {
+struct RequestLine<'a> {
     url: &'a str,
     #[serde(borrow)]
     body: &'a RawValue,
@@ -36,7 +36,7 @@ pub(crate) async fn send(to: &str, concurrency: usize, file: &Path) -> Result<()
     let content = Bytes::from(std::fs::read(file)?);
     let mut requests = Vec::new();
     for text in content.split(|byte| *byte == b'\n').filter(|text| !text.is_empty()) {
-        let line: Line<'_> = serde_json::from_slice(text).context("a request line")?;
+        let line: RequestLine<'_> = serde_json::from_slice(text).context("a request line")?;
         let url = reqwest::Url::parse(&format!("{to}{}", line.url))?;
         requests.push((url, content.slice_ref(line.body.get().as_bytes())));
     }

@@ -14,7 +14,7 @@ use windrow_engine::{Engine, Event};
 use windrow_store::inspect::FinishedQuery;
 use windrow_store::{Scope, Store};
 
-use crate::bed::Bed;
+use crate::backend::Backend;
 use crate::figures::Size;
 use crate::load;
 use crate::report::Figure;
@@ -24,8 +24,8 @@ const BAR_MS: f64 = 100.0;
 const CLOSED_SECS_MAX: u64 = 60;
 
 /// One batch after the other through an engine, each closed before the next begins.
-pub(crate) async fn closing(bed: &dyn Bed, size: Size) -> Result<Figure> {
-    let store = bed.store();
+pub(crate) async fn closing(backend: &dyn Backend, size: Size) -> Result<Figure> {
+    let store = backend.store();
     let file = load::file(&*store, LINES).await?;
     let folder = tempfile::tempdir()?;
     let storage = Storage::local(folder.path())?;
@@ -50,7 +50,7 @@ pub(crate) async fn closing(bed: &dyn Bed, size: Size) -> Result<Figure> {
     running.join_next().await.context("an engine runs")???;
     let name = "closing a batch, p99 / 100 ms";
     let of = format!("batches of {LINES} lines");
-    Ok(Figure::times(name, bed.name(), &mut times, BAR_MS, (LINES, &of)))
+    Ok(Figure::times(name, backend.name(), &mut times, BAR_MS, (LINES, &of)))
 }
 
 async fn closed(events: &mut Receiver<Event>, batch: BatchId) -> Result<()> {

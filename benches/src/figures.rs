@@ -10,9 +10,9 @@ use windrow_engine::ingest;
 use windrow_store::ingest::NewFile;
 use windrow_store::{Scope, Store};
 
-use crate::bed::Bed;
+use crate::backend::Backend;
 use crate::load::{self, CONNECTIONS, TRANCHE, Until, drain, verify};
-use crate::postgres::PostgresBed;
+use crate::postgres::PostgresBackend;
 use crate::report::{Bar, Figure, LINES};
 
 /// No machine drains faster than this, as far as the amount of work to prepare goes.
@@ -51,12 +51,12 @@ pub(crate) struct Size {
 
 /// Creating a batch: the large file against a small one.
 pub(crate) async fn create(
-    bed: &dyn Bed,
+    backend: &dyn Backend,
     size: Size,
     large: FileId,
     small: FileId,
 ) -> Result<Figure> {
-    let store = bed.store();
+    let store = backend.store();
     let (mut these, mut those) = (Vec::new(), Vec::new());
     for _ in 0..size.samples {
         for (file, times) in [(large, &mut these), (small, &mut those)] {
@@ -67,7 +67,7 @@ pub(crate) async fn create(
             close(&*store, made.id).await?;
         }
     }
-    Ok(Figure::cost("create batch, large / small", bed.name(), &mut these, &mut those, 1.5))
+    Ok(Figure::cost("create batch, large / small", backend.name(), &mut these, &mut those, 1.5))
 }
 
 /// Ends a batch that nobody claimed from, so that it crowds nothing.
@@ -79,8 +79,12 @@ async fn close(store: &dyn Store, batch: BatchId) -> Result<()> {
 }
 
 /// Claiming a tranche at 95 % of the large file against its start.
-pub(crate) async fn claim_position(bed: &dyn Bed, size: Size, large: FileId) -> Result<Figure> {
-    let store = bed.store();
+pub(crate) async fn claim_position(
+    backend: &dyn Backend,
+    size: Size,
+    large: FileId,
+) -> Result<Figure> {
+    let store = backend.store();
     let deep = load::batch(&*store, large).await?;
     // Workers finish a few tranches more than is asked for; the last claims must still be full.
     let at = size.lines / 100 * 95 - 4 * u64::from(TRANCHE) * CONNECTIONS as u64;
@@ -91,13 +95,13 @@ pub(crate) async fn claim_position(bed: &dyn Bed, size: Size, large: FileId) -> 
     for _ in 0..size.samples {
         for (batch, cursor, times) in [(deep, at, &mut these), (fresh, 0, &mut those)] {
             times.push(timed_claim(&*store, Some(batch)).await?);
-            bed.rewind(batch, cursor).await?;
+            backend.rewind(batch, cursor).await?;
         }
     }
     verify(&*store, deep).await?;
     store.cancel_batch(&Scope::All, deep).await?;
     store.cancel_batch(&Scope::All, fresh).await?;
-    Ok(Figure::cost("claim, line 950k / line 0", bed.name(), &mut these, &mut those, 1.3))
+    Ok(Figure::cost("claim, line 950k / line 0", backend.name(), &mut these, &mut those, 1.3))
 }
 
 /// One claim of a full tranche, timed.
@@ -112,8 +116,12 @@ async fn timed_claim(store: &dyn Store, only: Option<BatchId>) -> Result<Duratio
 }
 
 /// Claiming with many open batches against one.
-pub(crate) async fn claim_crowded(bed: &dyn Bed, size: Size, large: FileId) -> Result<Figure> {
-    let store = bed.store();
+pub(crate) async fn claim_crowded(
+    backend: &dyn Backend,
+    size: Size,
+    large: FileId,
+) -> Result<Figure> {
+    let store = backend.store();
     let first = load::batch(&*store, large).await?;
     let (mut these, mut those) = (Vec::new(), Vec::new());
     let mut crowd = Vec::new();
@@ -122,7 +130,7 @@ pub(crate) async fn claim_crowded(bed: &dyn Bed, size: Size, large: FileId) -> R
     for _ in 0..blocks {
         for _ in 0..size.samples.div_ceil(blocks) {
             those.push(timed_claim(&*store, None).await?);
-            bed.rewind(first, 0).await?;
+            backend.rewind(first, 0).await?;
         }
         if crowd.is_empty() {
             for _ in 1..size.open {
@@ -135,7 +143,7 @@ pub(crate) async fn claim_crowded(bed: &dyn Bed, size: Size, large: FileId) -> R
         }
         for _ in 0..size.samples.div_ceil(blocks) {
             these.push(timed_claim(&*store, None).await?);
-            bed.rewind(first, 0).await?;
+            backend.rewind(first, 0).await?;
         }
         for batch in &crowd {
             store.pause_batch(&Scope::All, *batch, None).await?;
@@ -145,17 +153,17 @@ pub(crate) async fn claim_crowded(bed: &dyn Bed, size: Size, large: FileId) -> R
         close(&*store, batch).await?;
     }
     store.cancel_batch(&Scope::All, first).await?;
-    Ok(Figure::cost("claim, 1,000 open / one", bed.name(), &mut these, &mut those, 2.0))
+    Ok(Figure::cost("claim, 1,000 open / one", backend.name(), &mut these, &mut those, 2.0))
 }
 
 /// Status of a batch over the large file against a small one.
 pub(crate) async fn status(
-    bed: &dyn Bed,
+    backend: &dyn Backend,
     size: Size,
     large: FileId,
     small: FileId,
 ) -> Result<Figure> {
-    let store = bed.store();
+    let store = backend.store();
     let big = load::batch(&*store, large).await?;
     drain(&store, Until::Lines(size.lines / 4), None).await?;
     let little = load::batch(&*store, small).await?;
@@ -169,32 +177,32 @@ pub(crate) async fn status(
     }
     store.cancel_batch(&Scope::All, big).await?;
     store.cancel_batch(&Scope::All, little).await?;
-    Ok(Figure::cost("status, large / small", bed.name(), &mut these, &mut those, 1.5))
+    Ok(Figure::cost("status, large / small", backend.name(), &mut these, &mut those, 1.5))
 }
 
 /// Draining against plain inserts of the same rows.
-pub(crate) async fn draining(bed: &dyn Bed, size: Size) -> Result<Figure> {
-    let store = bed.store();
+pub(crate) async fn draining(backend: &dyn Backend, size: Size) -> Result<Figure> {
+    let store = backend.store();
     let file = load::file(&*store, size.drained).await?;
     let (mut these, mut those) = (Vec::new(), Vec::new());
     for _ in 0..size.rounds {
         let batch = load::batch(&*store, file).await?;
         these.push(drain(&store, Until::Lines(size.drained), None).await?);
         verify(&*store, batch).await?;
-        those.push(bed.plain_results(size.drained).await?);
+        those.push(backend.plain_results(size.drained).await?);
     }
-    Ok(Figure::speed("drain / plain insert", bed.name(), LINES, &mut these, &mut those, 0.5))
+    Ok(Figure::speed("drain / plain insert", backend.name(), LINES, &mut these, &mut those, 0.5))
 }
 
 /// Ingest of a JSONL file against the plain way in for the same rows.
-pub(crate) async fn ingesting(bed: &dyn Bed, size: Size) -> Result<Figure> {
+pub(crate) async fn ingesting(backend: &dyn Backend, size: Size) -> Result<Figure> {
     let texts: Vec<String> = (1..=size.drained).map(load::line_text).collect();
     let mut source = tempfile::NamedTempFile::new()?;
     for text in &texts {
         source.write_all(text.as_bytes())?;
     }
     source.flush()?;
-    let store = bed.store();
+    let store = backend.store();
     let (mut these, mut those) = (Vec::new(), Vec::new());
     for _ in 0..size.rounds {
         let started = Instant::now();
@@ -202,10 +210,10 @@ pub(crate) async fn ingesting(bed: &dyn Bed, size: Size) -> Result<Figure> {
         ensure!(lines == size.drained, "{lines} lines were ingested");
         #[expect(clippy::cast_precision_loss, reason = "counts of a bench")]
         these.push(lines as f64 / started.elapsed().as_secs_f64());
-        those.push(bed.plain_lines(&texts).await?);
+        those.push(backend.plain_lines(&texts).await?);
     }
-    let name = if bed.name() == "postgres" { "ingest / COPY" } else { "ingest / plain insert" };
-    Ok(Figure::speed(name, bed.name(), LINES, &mut these, &mut those, 0.5))
+    let name = if backend.name() == "postgres" { "ingest / COPY" } else { "ingest / plain insert" };
+    Ok(Figure::speed(name, backend.name(), LINES, &mut these, &mut those, 0.5))
 }
 
 /// Takes a JSONL file in; gives its number of lines.
@@ -224,18 +232,18 @@ pub(crate) async fn ingest_file(store: &dyn Store, path: &Path) -> Result<u64> {
 }
 
 /// Draining with another transaction's snapshot held open against without.
-pub(crate) async fn snapshot(bed: &PostgresBed, size: Size) -> Result<Figure> {
+pub(crate) async fn snapshot(backend: &PostgresBackend, size: Size) -> Result<Figure> {
     let (held, window) = size.held;
     let mut speeds = [Vec::new(), Vec::new()];
     for (with, speeds) in [true, false].into_iter().zip(&mut speeds) {
-        bed.empty().await?;
-        let store = bed.store();
+        backend.empty().await?;
+        let store = backend.store();
         let file = load::file(&*store, size.lines).await?;
         // More work than can be done in that time.
         for _ in 0..held.as_secs() * LINES_A_SECOND_MAX / size.lines + 2 {
             load::batch(&*store, file).await?;
         }
-        let session = bed.session().await?;
+        let session = backend.session().await?;
         if with {
             let begin =
                 "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM windrow.leases";
@@ -245,7 +253,14 @@ pub(crate) async fn snapshot(bed: &PostgresBed, size: Size) -> Result<Figure> {
         session.batch_execute("ROLLBACK").await?;
     }
     let [mut these, mut those] = speeds;
-    Ok(Figure::speed("drain, snapshot held / not", bed.name(), LINES, &mut these, &mut those, 0.9))
+    Ok(Figure::speed(
+        "drain, snapshot held / not",
+        backend.name(),
+        LINES,
+        &mut these,
+        &mut those,
+        0.9,
+    ))
 }
 
 /// Peak memory of a process that ingests a large file, in MiB against its bar.

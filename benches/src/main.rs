@@ -9,8 +9,8 @@
     reason = "a bench reads the clock, and runs tasks of its own"
 )]
 
+mod backend;
 mod bare;
-mod bed;
 mod closing;
 mod figures;
 mod idle;

@@ -7,12 +7,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 
-use crate::bed::Bed;
+use crate::backend::Backend;
 use crate::figures::{self, Size};
 use crate::load;
-use crate::postgres::PostgresBed;
+use crate::postgres::PostgresBackend;
 use crate::report::{self, Figure};
-use crate::sqlite::SqliteBed;
+use crate::sqlite::SqliteBackend;
 use crate::windrow::Windrow;
 use crate::{closing, idle, messages, server, throughput, worker_memory};
 
@@ -100,10 +100,10 @@ pub(crate) async fn measure(run: Run) -> Result<ExitCode> {
     let mut table = Table { only: run.only, figures: Vec::new() };
     report::print_head();
     let windrow = run.windrow.map(Windrow::new);
-    let sqlite = SqliteBed::open().await?;
+    let sqlite = SqliteBackend::open().await?;
     both(&sqlite, size, &mut table).await?;
     if let Some(url) = &run.database {
-        let postgres = PostgresBed::open(url).await?;
+        let postgres = PostgresBackend::open(url).await?;
         both(&postgres, size, &mut table).await?;
         if table.wants("postgres", "relay") {
             table.add(messages::relay(&postgres, size).await?);
@@ -159,48 +159,48 @@ fn judge(table: &Table, scale: Scale) -> Result<ExitCode> {
 }
 
 /// The figures that both stores have.
-async fn both(bed: &dyn Bed, size: Size, table: &mut Table) -> Result<()> {
-    let name = bed.name();
+async fn both(backend: &dyn Backend, size: Size, table: &mut Table) -> Result<()> {
+    let name = backend.name();
     if table.wants(name, "drain") {
-        table.add(figures::draining(bed, size).await?);
-        bed.empty().await?;
+        table.add(figures::draining(backend, size).await?);
+        backend.empty().await?;
     }
     if table.wants(name, "ingest") {
-        table.add(figures::ingesting(bed, size).await?);
-        bed.empty().await?;
+        table.add(figures::ingesting(backend, size).await?);
+        backend.empty().await?;
     }
     if table.wants(name, "latency") {
-        table.add(messages::latency(bed.store(), name, size).await?);
+        table.add(messages::latency(backend.store(), name, size).await?);
     }
     if table.wants(name, "closing") {
-        table.add(closing::closing(bed, size).await?);
-        bed.empty().await?;
+        table.add(closing::closing(backend, size).await?);
+        backend.empty().await?;
     }
     if !["create", "claim", "status", "crowd"].iter().any(|figure| table.wants(name, figure)) {
         return Ok(());
     }
-    let store = bed.store();
+    let store = backend.store();
     let large = load::file(&*store, size.lines).await?;
     let small = load::file(&*store, 1000).await?;
     if table.wants(name, "create") {
-        table.add(figures::create(bed, size, large, small).await?);
+        table.add(figures::create(backend, size, large, small).await?);
     }
     if table.wants(name, "claim") {
-        table.add(figures::claim_position(bed, size, large).await?);
+        table.add(figures::claim_position(backend, size, large).await?);
     }
     if table.wants(name, "crowd") {
-        table.add(figures::claim_crowded(bed, size, large).await?);
+        table.add(figures::claim_crowded(backend, size, large).await?);
     }
     if table.wants(name, "status") {
-        table.add(figures::status(bed, size, large, small).await?);
+        table.add(figures::status(backend, size, large, small).await?);
     }
-    bed.empty().await
+    backend.empty().await
 }
 
 /// The figures of whole commands; on PostgreSQL when there is one, else on a SQLite file each.
 async fn commands(
     windrow: &Windrow,
-    postgres: Option<(&PostgresBed, &String)>,
+    postgres: Option<(&PostgresBackend, &String)>,
     size: Size,
     table: &mut Table,
 ) -> Result<()> {
@@ -240,7 +240,7 @@ async fn served(windrow: &Windrow, size: Size, table: &mut Table) -> Result<()> 
         server::export(windrow, size).await?.into_iter().for_each(|figure| table.add(figure));
     }
     if table.wants("sqlite", "visit") {
-        table.add(server::crowd(windrow, size).await?);
+        table.add(server::visits(windrow, size).await?);
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ use windrow_domain::BatchId;
 use windrow_store::Store;
 use windrow_store_postgres::{Options, PostgresStore};
 
-use crate::bed::Bed;
+use crate::backend::Backend;
 use crate::load::{CONNECTIONS, TRANCHE, response};
 
 const PLAIN_INSERT: &str = "INSERT INTO plain_results
@@ -27,13 +27,13 @@ const PLAIN_INSERT: &str = "INSERT INTO plain_results
                   $9::text[], $10::bytea[], $11::text[], $12::text[])
            u(line, seq, status, attempts, http, custom, code, err, response, shaped, normalised)";
 
-pub(crate) struct PostgresBed {
+pub(crate) struct PostgresBackend {
     url: String,
     store: Arc<PostgresStore>,
     side: Client,
 }
 
-impl PostgresBed {
+impl PostgresBackend {
     pub(crate) async fn open(url: &str) -> Result<Self> {
         let options = Options { pool_max: CONNECTIONS + 1, ..Options::new(url) };
         let store = PostgresStore::connect(options).await?;
@@ -65,7 +65,7 @@ pub(crate) async fn client(url: &str) -> Result<Client> {
 }
 
 #[async_trait]
-impl Bed for PostgresBed {
+impl Backend for PostgresBackend {
     fn name(&self) -> &'static str {
         "postgres"
     }

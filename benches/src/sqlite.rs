@@ -13,7 +13,7 @@ use windrow_domain::BatchId;
 use windrow_store::Store;
 use windrow_store_sqlite::{Options, SqliteStore};
 
-use crate::bed::Bed;
+use crate::backend::Backend;
 use crate::load::{TRANCHE, response};
 
 const PLAIN_RESULT: &str = "INSERT INTO plain_results (batch_id, line, lane, seq, status, attempts, generation, \
@@ -21,12 +21,12 @@ const PLAIN_RESULT: &str = "INSERT INTO plain_results (batch_id, line, lane, seq
 const PLAIN_LINE: &str =
     "INSERT INTO plain_lines (file_id, lane, seq, line, raw) VALUES (?1, 0, ?2, ?3, ?4)";
 
-pub(crate) struct SqliteBed {
+pub(crate) struct SqliteBackend {
     folder: TempDir,
     store: Arc<SqliteStore>,
 }
 
-impl SqliteBed {
+impl SqliteBackend {
     pub(crate) async fn open() -> Result<Self> {
         let folder = TempDir::new()?;
         let store = SqliteStore::open(Options::file(folder.path().join("bench.db"))).await?;
@@ -51,7 +51,7 @@ impl SqliteBed {
 }
 
 #[async_trait]
-impl Bed for SqliteBed {
+impl Backend for SqliteBackend {
     fn name(&self) -> &'static str {
         "sqlite"
     }

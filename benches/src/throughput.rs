@@ -8,10 +8,10 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use tempfile::NamedTempFile;
 
-use crate::bed::Bed;
+use crate::backend::Backend;
 use crate::figures::Size;
 use crate::load;
-use crate::postgres::PostgresBed;
+use crate::postgres::PostgresBackend;
 use crate::report::{Figure, LINES};
 use crate::upstream::Upstream;
 use crate::windrow::{CONCURRENCY, Job, Windrow};
@@ -22,7 +22,7 @@ const WRK_SECS: u64 = 5;
 /// only sends.
 pub(crate) async fn run(
     windrow: &Windrow,
-    postgres: Option<(&PostgresBed, &String)>,
+    postgres: Option<(&PostgresBackend, &String)>,
     size: Size,
 ) -> Result<Figure> {
     let (lines, rounds) = size.run;
@@ -33,8 +33,8 @@ pub(crate) async fn run(
     for _ in 0..rounds {
         those.push(crate::bare::measure(&upstream.url, CONCURRENCY, file.path())?);
         // Both use the same tables again; a batch of the round before would be resumed.
-        if let Some((bed, _)) = postgres {
-            bed.empty().await?;
+        if let Some((backend, _)) = postgres {
+            backend.empty().await?;
         }
         let database = postgres.map(|(_, url)| url.as_str());
         these.push(timed(windrow, &upstream, file.path(), lines, database)?);

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::bed::Bed;
+use crate::backend::Backend;
 use crate::figures::Size;
-use crate::postgres::PostgresBed;
+use crate::postgres::PostgresBackend;
 use crate::report::{Bar, Figure};
 use crate::throughput::requests;
 use crate::upstream::Upstream;
@@ -23,13 +23,13 @@ const SAMPLES_MIN: usize = 4;
 /// caches fill.
 pub(crate) async fn worker_memory(
     windrow: &Windrow,
-    postgres: Option<(&PostgresBed, &String)>,
+    postgres: Option<(&PostgresBackend, &String)>,
     size: Size,
 ) -> Result<[Figure; 2]> {
     let file = requests(size.worked)?;
     let upstream = Upstream::start()?;
-    if let Some((bed, _)) = postgres {
-        bed.empty().await?;
+    if let Some((backend, _)) = postgres {
+        backend.empty().await?;
     }
     let job = Job { file: file.path(), to: &upstream.url, data: tempfile::tempdir()? };
     let mut command = windrow.run(&job, postgres.map(|(_, url)| url.as_str()))?;

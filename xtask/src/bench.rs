@@ -158,7 +158,7 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Line {
+    struct CommandLine {
         #[command(flatten)]
         args: Args,
     }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     fn parsed(words: &[&str]) -> Args {
-        Line::parse_from(std::iter::once("bench").chain(words.iter().copied())).args
+        CommandLine::parse_from(std::iter::once("bench").chain(words.iter().copied())).args
     }
 
     #[test]

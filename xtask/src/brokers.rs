@@ -3,7 +3,7 @@
 
 use windrow_testkit::broker;
 
-use crate::clients::{self, Place};
+use crate::clients::{self, Environment};
 use crate::install::Program;
 use crate::shell;
 
@@ -23,8 +23,8 @@ pub(crate) fn missing() -> Vec<Program> {
 }
 
 /// Where NATS is, and at which version.
-pub(crate) fn nats() -> Place {
-    Place {
+pub(crate) fn nats() -> Environment {
+    Environment {
         folder: shell::target().join("brokers/python"),
         pins: vec![shell::root().join("crates/brokers/tests/requirements.txt")],
     }

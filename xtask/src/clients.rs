@@ -51,12 +51,12 @@ pub(crate) fn python() -> Option<&'static str> {
 
 /// The two environments.
 pub(crate) struct Clients {
-    python: Place,
-    node: Place,
+    python: Environment,
+    node: Environment,
 }
 
 /// An environment: where it is, and the files with its pins.
-pub(crate) struct Place {
+pub(crate) struct Environment {
     pub(crate) folder: PathBuf,
     pub(crate) pins: Vec<PathBuf>,
 }
@@ -65,11 +65,11 @@ impl Clients {
     pub(crate) fn below(target: &Path, sources: &Path) -> Self {
         let node = sources.join("node");
         Self {
-            python: Place {
+            python: Environment {
                 folder: target.join("e2e/python"),
                 pins: vec![sources.join("python/requirements.txt")],
             },
-            node: Place {
+            node: Environment {
                 folder: target.join("e2e/node"),
                 pins: vec![node.join("package.json"), node.join("package-lock.json")],
             },
@@ -80,7 +80,7 @@ impl Clients {
     pub(crate) fn prepare(&self, dry_run: bool) -> Result<()> {
         self.python.prepare_python(dry_run)?;
         if self.node.is_stale()? {
-            self.node.make(dry_run, Place::node_commands)?;
+            self.node.make(dry_run, Environment::node_commands)?;
         }
         Ok(())
     }
@@ -92,11 +92,11 @@ impl Clients {
     }
 }
 
-impl Place {
+impl Environment {
     /// Makes a virtual environment of Python, if it is not there yet.
     pub(crate) fn prepare_python(&self, dry_run: bool) -> Result<()> {
         if self.is_stale()? {
-            self.make(dry_run, Place::python_commands)?;
+            self.make(dry_run, Environment::python_commands)?;
         }
         Ok(())
     }
@@ -175,14 +175,14 @@ mod tests {
         fs::create_dir_all(sources.join("python")).unwrap();
         let pins = sources.join("python/requirements.txt");
         fs::write(&pins, "a==1\n").unwrap();
-        let place = Clients::below(&top, &sources).python;
-        assert!(place.is_stale().unwrap());
-        place.make(false, |_| vec![Command::new("true")]).unwrap();
-        assert!(!place.is_stale().unwrap());
+        let environment = Clients::below(&top, &sources).python;
+        assert!(environment.is_stale().unwrap());
+        environment.make(false, |_| vec![Command::new("true")]).unwrap();
+        assert!(!environment.is_stale().unwrap());
         fs::write(&pins, "a==2\n").unwrap();
-        assert!(place.is_stale().unwrap());
-        place.make(false, |_| vec![Command::new("false")]).unwrap_err();
-        assert!(place.is_stale().unwrap(), "half of one is none");
+        assert!(environment.is_stale().unwrap());
+        environment.make(false, |_| vec![Command::new("false")]).unwrap_err();
+        assert!(environment.is_stale().unwrap(), "half of one is none");
         fs::remove_dir_all(&top).unwrap();
     }
 }

@@ -17,7 +17,7 @@ use windrow_store_postgres::PostgresStore;
 
 use crate::figures::Size;
 use crate::load::{CONNECTIONS, owner};
-use crate::postgres::{PostgresBed, client};
+use crate::postgres::{PostgresBackend, client};
 use crate::report::Figure;
 
 const STREAMS: u64 = 1000;
@@ -34,19 +34,19 @@ const PLAIN_DELETE: &str = "DELETE FROM plain_messages m
      WHERE (m.partition, m.stream_no, m.position) = (u.partition, u.stream_no, u.position)";
 
 /// Messages a second through send and commit, against rows a second through insert and delete.
-pub(crate) async fn relay(bed: &PostgresBed, size: Size) -> Result<Figure> {
-    let owned = Owned::take(bed.plane()).await?;
+pub(crate) async fn relay(backend: &PostgresBackend, size: Size) -> Result<Figure> {
+    let owner = PartitionOwner::take(backend.plane()).await?;
     // Once, like the other table: both grow old with the rounds, and no row comes twice.
-    client(bed.url()).await?.batch_execute(PLAIN_TABLE).await?;
+    client(backend.url()).await?.batch_execute(PLAIN_TABLE).await?;
     let (mut these, mut those) = (Vec::new(), Vec::new());
     for round in 0..size.rounds as u64 {
-        these.push(owned.relay(size.relayed).await?);
-        those.push(plain(bed, round * size.relayed, size.relayed).await?);
+        these.push(owner.relay(size.relayed).await?);
+        those.push(plain(backend, round * size.relayed, size.relayed).await?);
     }
     let query = MessagesQuery { limit: 1, ..MessagesQuery::default() };
-    let left = owned.store.messages(&Scope::All, query).await?;
+    let left = owner.store.messages(&Scope::All, query).await?;
     ensure!(left.rows.is_empty(), "a message was left behind");
-    owned.store.tombstone(owned.instance).await?;
+    owner.store.tombstone(owner.instance).await?;
     Ok(Figure::speed(
         "relay, send and commit / plain rows",
         "postgres",
@@ -64,13 +64,13 @@ fn stream_of(n: u64) -> u64 {
 
 /// A store with an instance that owns every partition.
 #[derive(Clone)]
-struct Owned {
+struct PartitionOwner {
     store: Arc<PostgresStore>,
     instance: InstanceId,
     fences: Arc<Vec<Fence>>,
 }
 
-impl Owned {
+impl PartitionOwner {
     async fn take(store: Arc<PostgresStore>) -> Result<Self> {
         let setup = Setup {
             service: "bench".to_owned(),
@@ -95,10 +95,10 @@ impl Owned {
         timed(
             messages,
             (0..CONNECTIONS).map(|_| {
-                let (owned, next) = (self.clone(), Arc::clone(&next));
+                let (owner, next) = (self.clone(), Arc::clone(&next));
                 async move {
                     while let Some(first) = claim(&next, messages) {
-                        owned.cycle(first).await?;
+                        owner.cycle(first).await?;
                     }
                     Ok(())
                 }
@@ -158,11 +158,11 @@ where
     Ok(messages as f64 / started.elapsed().as_secs_f64())
 }
 
-async fn plain(bed: &PostgresBed, first: u64, messages: u64) -> Result<f64> {
+async fn plain(backend: &PostgresBackend, first: u64, messages: u64) -> Result<f64> {
     let next = Arc::new(AtomicU64::new(first));
     let mut clients = Vec::new();
     for _ in 0..CONNECTIONS {
-        clients.push(client(bed.url()).await?);
+        clients.push(client(backend.url()).await?);
     }
     timed(
         messages,

@@ -10,7 +10,7 @@ use windrow_store::Partitions as _;
 use windrow_store_postgres::PostgresStore;
 
 use super::instance::{Instance, question};
-use crate::postgres::PostgresBed;
+use crate::postgres::PostgresBackend;
 use crate::report::{Bar, Figure};
 
 const HEARTBEAT_MS: u64 = 1_000;
@@ -20,17 +20,17 @@ const SPREAD_SECS_MAX: u64 = 60;
 
 /// The time from the kill until calls to every partition were answered, against twice the time after
 /// which an instance is taken for dead.
-pub(crate) async fn takeover(bed: &PostgresBed) -> Result<Figure> {
-    let store = bed.plane();
+pub(crate) async fn takeover(backend: &PostgresBackend) -> Result<Figure> {
+    let store = backend.plane();
     let mut instances = Vec::new();
     for _ in 0..3 {
-        instances.push(Instance::spawn(bed.url(), HEARTBEAT_MS)?);
+        instances.push(Instance::spawn(backend.url(), HEARTBEAT_MS)?);
     }
     spread(&store, 3).await?;
     let killed = Instant::now();
     drop(instances.pop());
     // A hundred objects: every third of them or so was the dead one's.
-    let client = Client::new(bed.plane());
+    let client = Client::new(backend.plane());
     let asked = (0..100).map(|n| client.call(question(1_000_000 + n), Duration::from_secs(60)));
     for (n, outcome) in join_all(asked).await.into_iter().enumerate() {
         let outcome = outcome?;

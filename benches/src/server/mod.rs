@@ -1,9 +1,9 @@
 //! The figures of `windrow serve`, a process of its own, asked over HTTP as its callers do.
 
-mod crowd;
 mod export;
 mod poll;
 mod upload;
+mod visits;
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -19,10 +19,10 @@ use tempfile::TempDir;
 
 use crate::windrow::{Windrow, mib};
 
-pub(crate) use crowd::crowd;
 pub(crate) use export::export;
 pub(crate) use poll::poll;
 pub(crate) use upload::upload;
+pub(crate) use visits::visits;
 
 const KEY: &str = "bench-admin-key-0123456789";
 const BOUNDARY: &str = "windrow-bench-boundary";

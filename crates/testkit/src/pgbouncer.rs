@@ -12,7 +12,7 @@ use crate::process::{Home, Server, Stop, free_port};
 use crate::{Failure, programs};
 
 const START_SECS_MAX: u64 = 20;
-const START_TRIES_MAX: u32 = 3;
+const START_ATTEMPTS_MAX: u32 = 3;
 const SESSIONS_PER_DATABASE: u32 = 6;
 /// It keeps nothing, so it may simply be killed; its gentler ends differ from version to version.
 const STOP: &[Stop] = &[];
@@ -76,10 +76,12 @@ impl Pooler {
     pub fn in_front_of(upstream: &Upstream) -> Result<Self, Failure> {
         let program =
             programs::pgbouncer().ok_or_else(|| Failure::new("pgbouncer was not found"))?;
-        let mut tries = 1;
+        let mut attempts = 1;
         loop {
             match Self::try_start(&program, upstream) {
-                Err(failure) if tries < START_TRIES_MAX && failure.is_port_taken() => tries += 1,
+                Err(failure) if attempts < START_ATTEMPTS_MAX && failure.is_port_taken() => {
+                    attempts += 1
+                }
                 outcome => return outcome,
             }
         }

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import {
   all, client, create, ended, ids, line, linesOf, names, openGate, package_, raises, range, reached,
-} from "./desk.mjs";
+} from "./harness.mjs";
 
 const { NotFoundError } = package_;
 const openai = client();

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { Readable } from "node:stream";
-import { all, client, line, package_, raises, range, text, toFile, upload } from "./desk.mjs";
+import { all, client, line, package_, raises, range, text, toFile, upload } from "./harness.mjs";
 
 const { AuthenticationError, BadRequestError, NotFoundError } = package_;
 const openai = client();

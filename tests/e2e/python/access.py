@@ -3,7 +3,7 @@
 import os
 
 import openai as package
-from desk import ENDPOINT, OTHER_KEY, client, create, ended, ids, line, lines_of, raises, upload
+from harness import ENDPOINT, OTHER_KEY, client, create, ended, ids, line, lines_of, raises, upload
 
 ann, bob, admin = client(), client(OTHER_KEY), client(os.environ["WINDROW_ADMIN_KEY"])
 

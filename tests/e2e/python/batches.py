@@ -1,7 +1,7 @@
 """Batches from creation to their outputs."""
 
 import openai as package
-from desk import (
+from harness import (
     ENDPOINT, client, create, ended, ids, line, lines_of, names, open_gate, raises, reached, upload,
 )
 

@@ -1,7 +1,7 @@
 """A batch that is cancelled keeps what it has, and says what never ran."""
 
 import openai as package
-from desk import (
+from harness import (
     client, create, ended, ids, line, lines_of, names, open_gate, raises, reached,
 )
 

@@ -2,7 +2,7 @@
 
 import os
 
-from desk import client, ids, lines_of, names, open_gate, reached, ended
+from harness import client, ids, lines_of, names, open_gate, reached, ended
 
 openai = client(os.environ["WINDROW_ADMIN_KEY"])
 batch = openai.batches.retrieve(os.environ["WINDROW_BATCH"])

@@ -2,7 +2,7 @@
 
 import json
 
-from desk import ENDPOINT, client, create, ended, line, text
+from harness import ENDPOINT, client, create, ended, line, text
 
 openai = client()
 

@@ -1,7 +1,7 @@
 """Files: upload, retrieve, list, content, ranges, delete."""
 
 import openai as package
-from desk import client, create, ended, line, open_gate, raises, text, upload
+from harness import client, create, ended, line, open_gate, raises, text, upload
 
 openai = client()
 

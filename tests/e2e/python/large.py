@@ -1,7 +1,7 @@
 """An upload past the bound is told so, by an error that the client can read."""
 
 import openai as package
-from desk import client, raises
+from harness import client, raises
 
 openai = client()
 for size in [2_000, 200_000, 20_000_000]:

@@ -1,6 +1,6 @@
 """A server that knows one model, at one endpoint: any other is an error of its line."""
 
-from desk import ENDPOINT, client, create, ended, ids, line, lines_of, upload
+from harness import ENDPOINT, client, create, ended, ids, line, lines_of, upload
 
 openai = client()
 known = "known"

@@ -50,7 +50,7 @@ impl Client {
             .env("WINDROW_ADMIN_KEY", ADMIN_KEY)
             .env("WINDROW_UPSTREAM", server.upstream().url())
             .envs(more.iter().copied())
-            .current_dir(server.ground().folder())
+            .current_dir(server.fixture().folder())
             .stdin(Stdio::null())
             .kill_on_drop(true);
         let output = tokio::time::timeout(WITHIN, command.output()).await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use windrow_fault::program::windrow;
-use windrow_fault::{Backend, Ground, Program, wait};
+use windrow_fault::{Backend, Fixture, Program, wait};
 use windrow_testkit::upstream::Upstream;
 
 use crate::upstream;
@@ -31,7 +31,7 @@ pub struct Server {
     origin: String,
     address: SocketAddr,
     upstream: Upstream,
-    ground: Ground,
+    fixture: Fixture,
 }
 
 impl Server {
@@ -45,61 +45,61 @@ impl Server {
 
     /// The same, with these keys of the configuration set.
     pub async fn with(settings: &[&str]) -> Self {
-        let ground = Ground::on(Backend::Sqlite).await;
+        let fixture = Fixture::on(Backend::Sqlite).await;
         let upstream = upstream::start().await.expect("an upstream starts");
-        let mut command = serve(&ground);
+        let mut command = serve(&fixture);
         command.args(["--to", &upstream.url()]).args(FEW);
         command.args(settings.iter().flat_map(|setting| ["--set", setting]));
-        Self::over(ground, upstream, command, Vec::new()).await
+        Self::over(fixture, upstream, command, Vec::new()).await
     }
 
     /// The same, where only this model is served, and only at this endpoint.
     pub async fn for_model(model: &str, endpoint: &str) -> Self {
-        let ground = Ground::on(Backend::Sqlite).await;
+        let fixture = Fixture::on(Backend::Sqlite).await;
         let upstream = upstream::start().await.expect("an upstream starts");
-        let (path, url) = (ground.folder().join("windrow.toml"), upstream.url());
+        let (path, url) = (fixture.folder().join("windrow.toml"), upstream.url());
         let table = format!(
             "[upstreams.only]\nbase_url = \"{url}\"\ntargets = [\"{model}\"]\nendpoints = \
              [\"{endpoint}\"]\n"
         );
         fs::write(path, table).expect("a configuration is written");
-        let command = serve(&ground);
-        Self::over(ground, upstream, command, Vec::new()).await
+        let command = serve(&fixture);
+        Self::over(fixture, upstream, command, Vec::new()).await
     }
 
     /// API and worker in one process, with these tables of the configuration and these files beside it.
     pub async fn with_tables(backend: Backend, tables: &str, files: &[(&str, &str)]) -> Self {
-        let ground = Ground::on(backend).await;
+        let fixture = Fixture::on(backend).await;
         let upstream = upstream::start().await.expect("an upstream starts");
         for (name, text) in files.iter().chain(&[("windrow.toml", tables)]) {
-            fs::write(ground.folder().join(name), text).expect("a file is written");
+            fs::write(fixture.folder().join(name), text).expect("a file is written");
         }
-        let mut command = serve(&ground);
+        let mut command = serve(&fixture);
         command.args(["--to", &upstream.url()]).args(FEW);
-        Self::over(ground, upstream, command, Vec::new()).await
+        Self::over(fixture, upstream, command, Vec::new()).await
     }
 
     /// The API in one process and a worker in another, on PostgreSQL.
     pub async fn apart() -> Self {
-        let ground = Ground::on(Backend::Postgres).await;
+        let fixture = Fixture::on(Backend::Postgres).await;
         let upstream = upstream::start().await.expect("an upstream starts");
-        let mut work = windrow(&ground, "work");
+        let mut work = windrow(&fixture, "work");
         work.args(["--to", &upstream.url()]).args(FEW);
-        let worker = Program::start(&ground, "work", work);
-        let mut command = serve(&ground);
+        let worker = Program::start(&fixture, "work", work);
+        let mut command = serve(&fixture);
         command.arg("--no-work");
-        Self::over(ground, upstream, command, vec![worker]).await
+        Self::over(fixture, upstream, command, vec![worker]).await
     }
 
     async fn over(
-        ground: Ground,
+        fixture: Fixture,
         upstream: Upstream,
         command: Command,
         mut programs: Vec<Program>,
     ) -> Self {
-        programs.push(Program::start(&ground, LOG, command));
-        let (origin, address) = listening(&ground).await;
-        Self { _programs: programs, origin, address, upstream, ground }
+        programs.push(Program::start(&fixture, LOG, command));
+        let (origin, address) = listening(&fixture).await;
+        Self { _programs: programs, origin, address, upstream, fixture }
     }
 
     /// What it says of a start that it refuses, with these keys of the configuration and this key of
@@ -107,13 +107,13 @@ impl Server {
     ///
     /// # Panics
     /// When it starts, or ends otherwise than by telling what is wrong with how it is configured.
-    pub async fn refusal(ground: &Ground, settings: &[&str], admin_key: &str) -> Value {
-        let mut command = serve(ground);
+    pub async fn refusal(fixture: &Fixture, settings: &[&str], admin_key: &str) -> Value {
+        let mut command = serve(fixture);
         command.arg("--no-work").env("WINDROW_ADMIN_KEY", admin_key);
         command.args(settings.iter().flat_map(|setting| ["--set", setting]));
-        let mut program = Program::start(ground, LOG, command);
+        let mut program = Program::start(fixture, LOG, command);
         let ended = program.ended(WITHIN).await;
-        let said = fs::read_to_string(log(ground)).unwrap_or_default();
+        let said = fs::read_to_string(log(fixture)).unwrap_or_default();
         assert_eq!(ended.code(), Some(WRONGLY_CONFIGURED), "{said}");
         let values = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let mut told = values.filter(|value| value["error"].is_object()).collect::<Vec<_>>();
@@ -136,13 +136,13 @@ impl Server {
     }
 
     /// Its database, to look past it.
-    pub fn ground(&self) -> &Ground {
-        &self.ground
+    pub fn fixture(&self) -> &Fixture {
+        &self.fixture
     }
 
     /// Everything it said so far.
     pub fn said(&self) -> String {
-        fs::read_to_string(log(&self.ground)).unwrap_or_default()
+        fs::read_to_string(log(&self.fixture)).unwrap_or_default()
     }
 
     /// That nothing went wrong inside it, whatever was asked of it.
@@ -163,7 +163,7 @@ impl Server {
     /// # Panics
     /// When it is not made.
     pub async fn key(&self, owner: &str) -> String {
-        let made = keys(&self.ground, &["create", "--owner", owner]).await;
+        let made = keys(&self.fixture, &["create", "--owner", owner]).await;
         made["secret"].as_str().expect("a new key is shown").to_owned()
     }
 }
@@ -172,27 +172,27 @@ impl Server {
 ///
 /// # Panics
 /// When it is no JSON.
-pub async fn keys(ground: &Ground, args: &[&str]) -> Value {
-    let mut command = windrow(ground, "keys");
+pub async fn keys(fixture: &Fixture, args: &[&str]) -> Value {
+    let mut command = windrow(fixture, "keys");
     command.args(args).arg("--json");
     let output = tokio::process::Command::from(command).output().await.expect("it runs");
     serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output:?}"))
 }
 
-fn serve(ground: &Ground) -> Command {
-    let mut command = windrow(ground, "serve");
+fn serve(fixture: &Fixture) -> Command {
+    let mut command = windrow(fixture, "serve");
     command.args(["--json", "--listen", "127.0.0.1:0"]).env("WINDROW_ADMIN_KEY", ADMIN_KEY);
     command.env("NO_COLOR", "1");
     command
 }
 
-fn log(ground: &Ground) -> PathBuf {
-    ground.folder().join(format!("{LOG}.log"))
+fn log(fixture: &Fixture) -> PathBuf {
+    fixture.folder().join(format!("{LOG}.log"))
 }
 
 /// The address that it says it listens on, with and without its scheme.
-async fn listening(ground: &Ground) -> (String, SocketAddr) {
-    let path = log(ground);
+async fn listening(fixture: &Fixture) -> (String, SocketAddr) {
+    let path = log(fixture);
     let look = || async {
         let said = fs::read_to_string(&path).ok()?;
         let values = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());

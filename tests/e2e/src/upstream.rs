@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use windrow_testkit::upstream::{Gate, Reply, Script, Seen, Upstream};
+use windrow_testkit::upstream::{Gate, ReceivedRequest, Reply, Script, Upstream};
 
 /// Asking for this and a name opens the gate of that name.
 const GATE: &str = "/gate/";
@@ -22,7 +22,7 @@ pub async fn start() -> io::Result<Upstream> {
     Upstream::start(Script::new(move |seen| act(&gates, seen))).await
 }
 
-fn act(gates: &Gates, seen: &Seen) -> Reply {
+fn act(gates: &Gates, seen: &ReceivedRequest) -> Reply {
     let gate = |name: &str| {
         let mut gates = gates.lock();
         gates.entry(name.to_owned()).or_default().clone()

@@ -11,7 +11,7 @@ use windrow::prelude::*;
 use windrow::store::inspect::{FinishedLine, FinishedQuery, PAGE_MAX};
 use windrow_testkit::upstream::Upstream;
 
-use crate::Ground;
+use crate::Fixture;
 use crate::input::custom_id;
 
 /// A closed batch, checked: its results in the order of their lines.
@@ -28,9 +28,9 @@ impl Ended {
     ///
     /// # Panics
     /// When something contradicts the promise, with a sentence.
-    pub async fn check(ground: &Ground, batch: BatchId, lines: u64, crashes: u64) -> Self {
-        let ended = Self::rows(ground, batch, lines).await;
-        ended.check_outputs(&ground.outputs(), crashes);
+    pub async fn check(fixture: &Fixture, batch: BatchId, lines: u64, crashes: u64) -> Self {
+        let ended = Self::rows(fixture, batch, lines).await;
+        ended.check_outputs(&fixture.outputs(), crashes);
         ended
     }
 
@@ -38,8 +38,8 @@ impl Ended {
     ///
     /// # Panics
     /// When something contradicts the promise, with a sentence.
-    pub async fn rows(ground: &Ground, batch: BatchId, lines: u64) -> Self {
-        let store = ground.store();
+    pub async fn rows(fixture: &Fixture, batch: BatchId, lines: u64) -> Self {
+        let store = fixture.store();
         let audit = store.verify(batch).await.expect("a batch can be audited");
         audit.check().unwrap_or_else(|wrong| panic!("the audit says: {wrong}"));
         let batch = store.batch(&Scope::All, batch).await.expect("the batch is there");

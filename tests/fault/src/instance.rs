@@ -21,7 +21,7 @@ use windrow::store::Retry;
 use windrow::store::message::Headers;
 use windrow::store::partition::Setup;
 
-use crate::{ground, wait};
+use crate::{fixture, wait};
 
 /// The service that all instances are part of.
 pub const SERVICE: &str = "fault";
@@ -121,7 +121,7 @@ async fn start(database: &str, bounds: &Bounds, ledger: Ledger) -> windrow::stor
     loop {
         let ledger = ledger.clone();
         let started = async {
-            let runner = Runner::builder(ground::open(database).await?, SERVICE);
+            let runner = Runner::builder(fixture::open(database).await?, SERVICE);
             let runner = runner.options(bounds.options());
             runner.consumer("ledger", Patterns::default(), ledger).start().await
         };

@@ -1,4 +1,4 @@
-//! Faults under test: the ground they happen on, the programs they happen to, and the check that
+//! Faults under test: the fixture they happen on, the programs they happen to, and the check that
 //! every test ends with.
 //!
 //! Holds throughout: whatever is started here ends with its owner; every wait has a bound, and what
@@ -14,7 +14,7 @@
 
 pub mod check;
 pub mod crash;
-pub mod ground;
+pub mod fixture;
 pub mod input;
 pub mod instance;
 pub mod program;
@@ -22,7 +22,7 @@ pub mod raw;
 pub mod stored;
 pub mod wait;
 
-pub use ground::{Backend, Ground};
+pub use fixture::{Backend, Fixture};
 pub use program::Program;
 
 /// Set by `cargo xtask test --long`: more rounds, more lines.

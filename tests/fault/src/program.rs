@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use windrow_testkit::process::Keeper;
 
-use crate::{Ground, wait};
+use crate::{Fixture, wait};
 
 /// Names the binary, when it is not beside the test.
 pub const BINARY: &str = "WINDROW_BIN";
@@ -70,28 +70,28 @@ fn beside(name: &str) -> PathBuf {
     folder.join(name)
 }
 
-/// The binary with that command, on that ground, with short bounds and nothing of this process's
+/// The binary with that command, on that fixture, with short bounds and nothing of this process's
 /// own environment.
-pub fn windrow(ground: &Ground, subcommand: &str) -> Command {
+pub fn windrow(fixture: &Fixture, subcommand: &str) -> Command {
     let mut command = Command::new(binary());
-    command.env_clear().env("HOME", ground.folder()).envs(BOUNDS.iter().copied());
+    command.env_clear().env("HOME", fixture.folder()).envs(BOUNDS.iter().copied());
     command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
-    command.env("WINDROW_STORAGE", ground.outputs()).current_dir(ground.folder());
-    command.arg(subcommand).args(["--database", ground.database()]);
-    command.arg("--data").arg(ground.folder());
+    command.env("WINDROW_STORAGE", fixture.outputs()).current_dir(fixture.folder());
+    command.arg(subcommand).args(["--database", fixture.database()]);
+    command.arg("--data").arg(fixture.folder());
     command
 }
 
 /// `windrow work` for one upstream.
-pub fn worker(ground: &Ground, to: &str) -> Command {
-    let mut command = windrow(ground, "work");
+pub fn worker(fixture: &Fixture, to: &str) -> Command {
+    let mut command = windrow(fixture, "work");
     command.args(["--to", to]);
     command
 }
 
 /// `windrow run` over a file, with the results in another.
-pub fn run(ground: &Ground, file: &Path, to: &str, out: impl AsRef<OsStr>) -> Command {
-    let mut command = windrow(ground, "run");
+pub fn run(fixture: &Fixture, file: &Path, to: &str, out: impl AsRef<OsStr>) -> Command {
+    let mut command = windrow(fixture, "run");
     command.arg(file).args(["--to", to, "--out"]).arg(out);
     command
 }
@@ -104,14 +104,14 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts it. What it says goes to a file of that name in the ground's folder, after what an
+    /// Starts it. What it says goes to a file of that name in the fixture's folder, after what an
     /// earlier one said there.
     ///
     /// # Panics
     /// When it cannot be started.
-    pub fn start(ground: &Ground, name: &str, mut command: Command) -> Self {
+    pub fn start(fixture: &Fixture, name: &str, mut command: Command) -> Self {
         command.stdin(Stdio::null());
-        Self::start_in(ground.folder(), name, command)
+        Self::start_in(fixture.folder(), name, command)
     }
 
     /// The same in any folder, with the standard input that the command has.

@@ -23,7 +23,7 @@ pub struct Request {
 
 /// What was answered.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct Response {
     /// The HTTP status.
     pub status: u16,
     /// The head, in small letters.
@@ -86,16 +86,16 @@ impl Request {
     ///
     /// # Panics
     /// When there is no answer.
-    pub async fn send(&self, to: SocketAddr) -> Answer {
-        let answer = self.try_send(to).await;
-        answer.unwrap_or_else(|| panic!("no whole answer to {:.200?}", self.head))
+    pub async fn send(&self, to: SocketAddr) -> Response {
+        let response = self.try_send(to).await;
+        response.unwrap_or_else(|| panic!("no whole answer to {:.200?}", self.head))
     }
 
     /// The same; none when the connection ends without an answer.
     ///
     /// # Panics
     /// When it does not end.
-    pub async fn try_send(&self, to: SocketAddr) -> Option<Answer> {
+    pub async fn try_send(&self, to: SocketAddr) -> Option<Response> {
         let asked = async {
             let stream = TcpStream::connect(to).await.expect("it listens");
             let (mut from, mut into) = stream.into_split();
@@ -105,7 +105,7 @@ impl Request {
             read.ok().filter(|bytes| *bytes > 0).map(|_| said)
         };
         let said = tokio::time::timeout(WITHIN, asked).await;
-        Some(Answer::read(&said.unwrap_or_else(|_| panic!("no end of {:.200?}", self.head))?))
+        Some(Response::read(&said.unwrap_or_else(|_| panic!("no end of {:.200?}", self.head))?))
     }
 
     /// Sends what there is of it and keeps the connection, unanswered; dropping that cuts it.
@@ -119,7 +119,7 @@ impl Request {
     }
 }
 
-impl Answer {
+impl Response {
     fn read(said: &[u8]) -> Self {
         let end = said.windows(4).position(|four| four == b"\r\n\r\n");
         let end = end.unwrap_or_else(|| panic!("no head: {:?}", String::from_utf8_lossy(said)));

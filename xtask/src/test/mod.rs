@@ -16,7 +16,7 @@ mod parallel;
 mod servers;
 
 use needs::{missing, runs_clients, runs_faults, runs_nats};
-use parallel::Program;
+use parallel::TestProgram;
 use servers::Servers;
 
 use crate::clients::{self, Clients};
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 /// What is compiled before servers are started.
 enum Built {
     /// Every test program of the workspace.
-    Programs(Vec<Program>),
+    Programs(Vec<TestProgram>),
     /// The binary that the tests run, where they do; `cargo test` builds the rest.
     Binary,
     Failed,
@@ -195,13 +195,13 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Line {
+    struct CommandLine {
         #[command(flatten)]
         args: Args,
     }
 
     pub(super) fn parsed(words: &[&str]) -> Args {
-        Line::parse_from(std::iter::once("test").chain(words.iter().copied())).args
+        CommandLine::parse_from(std::iter::once("test").chain(words.iter().copied())).args
     }
 
     fn typed(words: &[&str]) -> String {

@@ -13,11 +13,11 @@ use std::io::{BufRead, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use parking_lot::Mutex;
 use serde_json::Value;
 use windrow_testkit::process::Keeper;
 
@@ -31,7 +31,7 @@ const LONGEST: [&str; 0] = [];
 
 /// A test program, ready to be started.
 #[derive(Debug)]
-pub(super) struct Program {
+pub(super) struct TestProgram {
     name: String,
     command: Command,
 }
@@ -44,7 +44,7 @@ struct Outcome {
 }
 
 /// Builds every test program of the workspace; none when something does not compile.
-pub(super) fn build() -> Result<Option<Vec<Program>>> {
+pub(super) fn build() -> Result<Option<Vec<TestProgram>>> {
     let words = ["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"];
     let mut cargo = shell::cargo(words);
     shell::say(&shell::typed(&cargo));
@@ -63,12 +63,12 @@ pub(super) fn build() -> Result<Option<Vec<Program>>> {
     }
     let mut docs = shell::cargo(["test", "--workspace", "--doc"]);
     docs.stdin(Stdio::null());
-    programs.push(Program { name: "documentation".to_owned(), command: docs });
+    programs.push(TestProgram { name: "documentation".to_owned(), command: docs });
     Ok(Some(programs))
 }
 
 /// Reads one of cargo's messages; none when it tells of something else than a test program.
-fn program(message: &str) -> Result<Option<Program>> {
+fn program(message: &str) -> Result<Option<TestProgram>> {
     let message: Value = serde_json::from_str(message).context("cargo said what is not JSON")?;
     let (Some(executable), true) =
         (message["executable"].as_str(), message["profile"]["test"] == true)
@@ -84,11 +84,11 @@ fn program(message: &str) -> Result<Option<Program>> {
     let mut command = Command::new(executable);
     // As cargo runs it.
     command.current_dir(folder).env("CARGO_MANIFEST_DIR", folder).stdin(Stdio::null());
-    Ok(Some(Program { name: format!("{package} {}", inner.display()), command }))
+    Ok(Some(TestProgram { name: format!("{package} {}", inner.display()), command }))
 }
 
 /// Runs them all with these variables; succeeds when each of them did.
-pub(super) fn run(mut programs: Vec<Program>, like: &Command) -> Result<ExitCode> {
+pub(super) fn run(mut programs: Vec<TestProgram>, like: &Command) -> Result<ExitCode> {
     programs.sort_by_key(|program| place(&program.name));
     for program in &mut programs {
         for (name, value) in like.get_envs() {
@@ -101,10 +101,10 @@ pub(super) fn run(mut programs: Vec<Program>, like: &Command) -> Result<ExitCode
     let work = |lane: usize| -> Result<()> {
         let file = folder.join(format!("{lane}.txt"));
         loop {
-            let Some(program) = locked(&waiting).pop_front() else { return Ok(()) };
+            let Some(program) = waiting.lock().pop_front() else { return Ok(()) };
             shell::say(&format!("started: {}", program.name));
             let outcome = run_one(program, &file)?;
-            let mut done = locked(&done);
+            let mut done = done.lock();
             print(&outcome, &file)?;
             done.push(outcome);
         }
@@ -114,7 +114,7 @@ pub(super) fn run(mut programs: Vec<Program>, like: &Command) -> Result<ExitCode
         let ended = lanes.into_iter().map(|lane| lane.join().expect("a lane does not panic"));
         ended.collect::<Result<()>>()
     })?;
-    Ok(report(done.into_inner().unwrap_or_else(PoisonError::into_inner)))
+    Ok(report(done.into_inner()))
 }
 
 /// Where a program stands in the order.
@@ -122,12 +122,8 @@ fn place(name: &str) -> usize {
     LONGEST.iter().position(|slow| *slow == name).unwrap_or(LONGEST.len())
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Runs one to its end in a process group with a keeper, so that whatever it starts ends with us.
-fn run_one(mut program: Program, file: &Path) -> Result<Outcome> {
+fn run_one(mut program: TestProgram, file: &Path) -> Result<Outcome> {
     let name = program.name;
     let log = File::create(file).with_context(|| format!("no file for what {name} prints"))?;
     let start = Instant::now();

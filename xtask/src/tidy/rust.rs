@@ -45,7 +45,7 @@ pub(super) struct Facts {
 
 /// Where the walk stands.
 #[derive(Clone, Default)]
-struct Place {
+struct Scope {
     within: Vec<String>,
     in_tests: bool,
 }
@@ -64,11 +64,11 @@ impl Facts {
             Complaint::new(path, line, "is not Rust: no token can be read here")
         })?;
         let mut facts = Facts { lines: text.lines().count(), ..Facts::default() };
-        facts.walk(stream, &Place::default());
+        facts.walk(stream, &Scope::default());
         Ok(facts)
     }
 
-    fn walk(&mut self, stream: TokenStream, place: &Place) {
+    fn walk(&mut self, stream: TokenStream, scope: &Scope) {
         let trees: Vec<TokenTree> = stream.into_iter().collect();
         let mut attributes = Attributes::default();
         let mut at = 0;
@@ -85,17 +85,17 @@ impl Facts {
                 TokenTree::Literal(literal) => {
                     let line = literal.span().start().line;
                     if let Some(value) = string(&literal.to_string()) {
-                        self.texts.push(Text { value, line, in_tests: place.in_tests });
+                        self.texts.push(Text { value, line, in_tests: scope.in_tests });
                     }
                     1
                 }
                 TokenTree::Ident(word) => {
                     self.words.insert(word.to_string());
-                    self.item(&word.to_string(), &trees[at..], place, &mut attributes)
+                    self.item(&word.to_string(), &trees[at..], scope, &mut attributes)
                 }
                 TokenTree::Group(group) => {
-                    let in_tests = place.in_tests || attributes.test;
-                    self.walk(group.stream(), &Place { in_tests, ..place.clone() });
+                    let in_tests = scope.in_tests || attributes.test;
+                    self.walk(group.stream(), &Scope { in_tests, ..scope.clone() });
                     if group.delimiter() == Delimiter::Brace {
                         attributes = Attributes::default();
                     }
@@ -146,7 +146,7 @@ impl Facts {
         &mut self,
         keyword: &str,
         trees: &[TokenTree],
-        place: &Place,
+        scope: &Scope,
         attributes: &mut Attributes,
     ) -> usize {
         let Some(TokenTree::Ident(name)) = trees.get(1) else {
@@ -157,7 +157,7 @@ impl Facts {
             "struct" | "enum" | "trait" | "type" => self.names.push((name, line)),
             "mod" => {
                 self.names.push((name.clone(), line));
-                return self.module(name, trees, place, std::mem::take(attributes));
+                return self.module(name, trees, scope, std::mem::take(attributes));
             }
             "fn" => {
                 let ends = |tree: &TokenTree| match tree {
@@ -179,19 +179,19 @@ impl Facts {
         &mut self,
         name: String,
         trees: &[TokenTree],
-        place: &Place,
+        scope: &Scope,
         attributes: Attributes,
     ) -> usize {
         match trees.get(2) {
             Some(TokenTree::Group(body)) => {
-                let mut inner = place.clone();
+                let mut inner = scope.clone();
                 inner.within.push(name);
                 inner.in_tests |= attributes.test;
                 self.walk(body.stream(), &inner);
                 3
             }
             Some(TokenTree::Punct(_)) => {
-                let (within, path) = (place.within.clone(), attributes.path);
+                let (within, path) = (scope.within.clone(), attributes.path);
                 self.modules.push(Module { name, within, path });
                 3
             }

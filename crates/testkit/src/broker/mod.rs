@@ -20,7 +20,7 @@ use crate::process::{Home, Server, Stop, free_port};
 
 /// RabbitMQ takes about ten seconds on a quiet machine.
 const START_SECS_MAX: u64 = 120;
-const START_TRIES_MAX: u32 = 3;
+const START_ATTEMPTS_MAX: u32 = 3;
 const STOP: &[Stop] = &[(Signal::TERM, "TERM")];
 
 /// A running broker; stopped and removed when dropped.
@@ -133,10 +133,12 @@ fn missing(program: &str) -> Failure {
 
 /// Tries other ports when somebody was faster.
 fn with_a_port(start: impl Fn() -> Result<Broker, Failure>) -> Result<Broker, Failure> {
-    let mut tries = 1;
+    let mut attempts = 1;
     loop {
         match start() {
-            Err(failure) if tries < START_TRIES_MAX && failure.is_port_taken() => tries += 1,
+            Err(failure) if attempts < START_ATTEMPTS_MAX && failure.is_port_taken() => {
+                attempts += 1
+            }
             outcome => return outcome,
         }
     }

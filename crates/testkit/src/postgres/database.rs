@@ -19,7 +19,7 @@ use super::{DATABASE_URL, POOLER_URL};
 const TEMPLATE_LOCK: i64 = 0x77_69_6e_64_72_6f_77;
 /// A clone that a killed process left behind is removed when it is older than this.
 const LEFTOVER_SECS_MIN: u64 = 24 * 60 * 60;
-const CLONE_TRIES_MAX: u32 = 50;
+const CLONE_ATTEMPTS_MAX: u32 = 50;
 const POLL_MS: u64 = 50;
 
 /// A database of one test's own; dropped with the value.
@@ -63,12 +63,12 @@ impl Database {
     async fn clone_of(admin: &Client, server: String, template: &str) -> Self {
         let name = clone_name();
         let statement = format!("CREATE DATABASE {name} TEMPLATE {template}");
-        let mut tries = 1;
+        let mut attempts = 1;
         // Somebody may be looking at the template for a moment, an autovacuum worker for one.
         while let Err(error) = admin.batch_execute(&statement).await {
             let busy = error.code() == Some(&SqlState::OBJECT_IN_USE);
-            assert!(busy && tries < CLONE_TRIES_MAX, "could not clone {template}: {error:?}");
-            tries += 1;
+            assert!(busy && attempts < CLONE_ATTEMPTS_MAX, "could not clone {template}: {error:?}");
+            attempts += 1;
             sleep(Duration::from_millis(POLL_MS)).await;
         }
         let pooler = env::var(POOLER_URL).ok().filter(|url| !url.is_empty());

@@ -22,7 +22,7 @@ pub const DATABASE_URL: &str = "WINDROW_TEST_DATABASE_URL";
 pub const POOLER_URL: &str = "WINDROW_TEST_POOLER_URL";
 
 const START_SECS_MAX: u64 = 60;
-const START_TRIES_MAX: u32 = 3;
+const START_ATTEMPTS_MAX: u32 = 3;
 /// Fast shutdown, which rolls back what runs; then immediate.
 const STOP: &[Stop] = &[(Signal::INT, "INT"), (Signal::QUIT, "QUIT")];
 
@@ -71,10 +71,12 @@ impl Cluster {
             None => programs::postgres_folder()
                 .ok_or_else(|| Failure::new("PostgreSQL's server programs were not found"))?,
         };
-        let mut tries = 1;
+        let mut attempts = 1;
         loop {
             match Self::try_start(&programs, options) {
-                Err(failure) if tries < START_TRIES_MAX && failure.is_port_taken() => tries += 1,
+                Err(failure) if attempts < START_ATTEMPTS_MAX && failure.is_port_taken() => {
+                    attempts += 1
+                }
                 outcome => return outcome,
             }
         }

@@ -24,13 +24,13 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use parking_lot::{Mutex, RwLock};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 
 use body::{Content, Shape};
-pub use script::{Gate, Reply, Script, Seen};
+pub use script::{Gate, ReceivedRequest, Reply, Script};
 
 /// Most requests that are kept whole; the rest is only counted.
 pub const REQUESTS_KEPT_MAX: usize = 1_000;
@@ -54,12 +54,12 @@ pub struct Counts {
 #[derive(Debug)]
 pub struct Upstream {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    state: Arc<UpstreamState>,
     acceptor: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct UpstreamState {
     script: RwLock<Script>,
     requests: AtomicU64,
     in_flight: AtomicU64,
@@ -68,7 +68,7 @@ struct Shared {
     /// Off for load tests, where a million keys would be kept.
     remembers: AtomicBool,
     keys: Mutex<HashMap<String, u64>>,
-    kept: Mutex<Vec<Seen>>,
+    kept: Mutex<Vec<ReceivedRequest>>,
     /// Given with every request.
     came: Notify,
 }
@@ -83,7 +83,7 @@ impl Upstream {
     pub async fn start_at(address: SocketAddr, script: Script) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared {
+        let state = Arc::new(UpstreamState {
             script: RwLock::new(script),
             requests: AtomicU64::new(0),
             in_flight: AtomicU64::new(0),
@@ -94,8 +94,8 @@ impl Upstream {
             kept: Mutex::default(),
             came: Notify::new(),
         });
-        let acceptor = Mutex::new(Some(tokio::spawn(accept(listener, shared.clone()))));
-        Ok(Self { address, shared, acceptor })
+        let acceptor = Mutex::new(Some(tokio::spawn(accept(listener, state.clone()))));
+        Ok(Self { address, state, acceptor })
     }
 
     /// Where clients connect.
@@ -110,45 +110,45 @@ impl Upstream {
 
     /// Changes what it does, from the next request on.
     pub fn set(&self, script: Script) {
-        *self.shared.script.write() = script;
+        *self.state.script.write() = script;
     }
 
     /// Stops keeping keys and requests, for load tests; counts go on.
     pub fn forget(&self) {
-        self.shared.remembers.store(false, Ordering::SeqCst);
-        lock(&self.shared.keys).clear();
-        lock(&self.shared.kept).clear();
+        self.state.remembers.store(false, Ordering::SeqCst);
+        self.state.keys.lock().clear();
+        self.state.kept.lock().clear();
     }
 
     /// What it saw so far.
     pub fn counts(&self) -> Counts {
         let load = |count: &AtomicU64| count.load(Ordering::SeqCst);
         Counts {
-            requests: load(&self.shared.requests),
-            in_flight: load(&self.shared.in_flight),
-            in_flight_max: load(&self.shared.in_flight_max),
-            connections: load(&self.shared.connections),
+            requests: load(&self.state.requests),
+            in_flight: load(&self.state.in_flight),
+            in_flight_max: load(&self.state.in_flight_max),
+            connections: load(&self.state.connections),
         }
     }
 
     /// How often it saw each `Idempotency-Key`.
     pub fn keys(&self) -> HashMap<String, u64> {
-        lock(&self.shared.keys).clone()
+        self.state.keys.lock().clone()
     }
 
     /// The first [`REQUESTS_KEPT_MAX`] requests.
-    pub fn seen(&self) -> Vec<Seen> {
-        lock(&self.shared.kept).clone()
+    pub fn seen(&self) -> Vec<ReceivedRequest> {
+        self.state.kept.lock().clone()
     }
 
     /// Waits until it saw that many requests.
     pub async fn saw(&self, requests: u64) {
         loop {
-            let came = self.shared.came.notified();
+            let came = self.state.came.notified();
             tokio::pin!(came);
             // Registered before the look, or a request between the two would not wake us.
             came.as_mut().enable();
-            if self.shared.requests.load(Ordering::SeqCst) >= requests {
+            if self.state.requests.load(Ordering::SeqCst) >= requests {
                 return;
             }
             came.await;
@@ -157,7 +157,7 @@ impl Upstream {
 
     /// Closes the port and all connections: whoever connects is refused.
     pub async fn stop(&self) {
-        let acceptor = lock(&self.acceptor).take();
+        let acceptor = self.acceptor.lock().take();
         if let Some(acceptor) = acceptor {
             acceptor.abort();
             // It was cancelled just now, which is all there is to know about it.
@@ -169,24 +169,20 @@ impl Upstream {
     pub async fn start_again(&self) -> io::Result<()> {
         self.stop().await;
         let listener = TcpListener::bind(self.address).await?;
-        *lock(&self.acceptor) = Some(tokio::spawn(accept(listener, self.shared.clone())));
+        *self.acceptor.lock() = Some(tokio::spawn(accept(listener, self.state.clone())));
         Ok(())
     }
 }
 
 impl Drop for Upstream {
     fn drop(&mut self) {
-        if let Some(acceptor) = lock(&self.acceptor).take() {
+        if let Some(acceptor) = self.acceptor.lock().take() {
             acceptor.abort();
         }
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
-}
-
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+async fn accept(listener: TcpListener, state: Arc<UpstreamState>) {
     // Dropped with this task, and every connection with it.
     let mut connections = JoinSet::new();
     loop {
@@ -194,12 +190,12 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
             return;
         };
         while connections.try_join_next().is_some() {}
-        shared.connections.fetch_add(1, Ordering::SeqCst);
-        connections.spawn(connection(client, shared.clone()));
+        state.connections.fetch_add(1, Ordering::SeqCst);
+        connections.spawn(connection(client, state.clone()));
     }
 }
 
-async fn connection(client: TcpStream, shared: Arc<Shared>) {
+async fn connection(client: TcpStream, state: Arc<UpstreamState>) {
     let _ = client.set_nodelay(true);
     let reset = Arc::new(Notify::new());
     // hyper takes the socket; a second handle to it can still tell it not to linger.
@@ -207,7 +203,7 @@ async fn connection(client: TcpStream, shared: Arc<Shared>) {
         return;
     };
     let resets = reset.clone();
-    let service = service_fn(move |request| answer(request, shared.clone(), resets.clone()));
+    let service = service_fn(move |request| answer(request, state.clone(), resets.clone()));
     let builder = Builder::new(TokioExecutor::new());
     tokio::select! {
         // The client went away, or the script closed: both are what the test wanted.
@@ -226,13 +222,13 @@ fn twins(client: TcpStream) -> io::Result<(TcpStream, std::net::TcpStream)> {
 
 /// One request in flight; dropped when it has its answer, or nobody waits for it any more.
 #[derive(Debug)]
-struct InFlight(Arc<Shared>);
+struct InFlight(Arc<UpstreamState>);
 
 impl InFlight {
-    fn enter(shared: Arc<Shared>) -> (Self, u64) {
-        let now = shared.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
-        shared.in_flight_max.fetch_max(now, Ordering::SeqCst);
-        (Self(shared), now)
+    fn enter(state: Arc<UpstreamState>) -> (Self, u64) {
+        let now = state.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
+        state.in_flight_max.fetch_max(now, Ordering::SeqCst);
+        (Self(state), now)
     }
 }
 
@@ -244,25 +240,25 @@ impl Drop for InFlight {
 
 async fn answer(
     request: Request<Incoming>,
-    shared: Arc<Shared>,
+    state: Arc<UpstreamState>,
     reset: Arc<Notify>,
 ) -> Result<Response<Content>, Infallible> {
-    let (guard, in_flight) = InFlight::enter(shared.clone());
+    let (guard, in_flight) = InFlight::enter(state.clone());
     let (head, body) = request.into_parts();
     let Ok(body) = body.collect().await else {
         return Ok(plain(StatusCode::BAD_REQUEST, Bytes::new()));
     };
-    let seen = Seen {
-        number: shared.requests.fetch_add(1, Ordering::SeqCst) + 1,
+    let seen = ReceivedRequest {
+        number: state.requests.fetch_add(1, Ordering::SeqCst) + 1,
         in_flight,
         method: head.method,
         path: head.uri.path_and_query().map_or_else(String::new, ToString::to_string),
         headers: head.headers,
         body: body.to_bytes(),
     };
-    shared.remember(&seen);
-    shared.came.notify_waiters();
-    let mut act = shared.script.read().clone().choose(&seen);
+    state.remember(&seen);
+    state.came.notify_waiters();
+    let mut act = state.script.read().clone().choose(&seen);
     let act = loop {
         act = match act {
             Reply::Delay(delay, next) => {
@@ -332,18 +328,18 @@ fn half() -> Bytes {
     Bytes::from_static(&CUT_BODY.as_bytes()[..CUT_BODY.len() / 2])
 }
 
-impl Shared {
-    fn remember(&self, seen: &Seen) {
+impl UpstreamState {
+    fn remember(&self, seen: &ReceivedRequest) {
         if !self.remembers.load(Ordering::SeqCst) {
             return;
         }
-        let mut keys = lock(&self.keys);
+        let mut keys = self.keys.lock();
         match keys.get_mut(seen.key()) {
             Some(count) => *count += 1,
             None => drop(keys.insert(seen.key().to_owned(), 1)),
         }
         drop(keys);
-        let mut kept = lock(&self.kept);
+        let mut kept = self.kept.lock();
         if kept.len() < REQUESTS_KEPT_MAX {
             kept.push(seen.clone());
         }

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 /// A request, as the upstream saw it.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct ReceivedRequest {
     /// Which one it is since the upstream was made, from 1.
     pub number: u64,
     /// How many are in flight with it, itself included.
@@ -28,7 +28,7 @@ pub struct Seen {
     pub body: Bytes,
 }
 
-impl Seen {
+impl ReceivedRequest {
     /// A header as text; empty when it is not there or is no text.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
@@ -142,7 +142,7 @@ impl Reply {
     }
 }
 
-type Choose = dyn Fn(&Seen) -> Reply + Send + Sync;
+type Choose = dyn Fn(&ReceivedRequest) -> Reply + Send + Sync;
 
 /// Chooses what to do with each request.
 #[derive(Clone)]
@@ -156,7 +156,7 @@ impl fmt::Debug for Script {
 
 impl Script {
     /// Whatever the function says.
-    pub fn new(choose: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
+    pub fn new(choose: impl Fn(&ReceivedRequest) -> Reply + Send + Sync + 'static) -> Self {
         Self(Arc::new(choose))
     }
 
@@ -212,7 +212,7 @@ impl Script {
     }
 
     /// What to do with that request.
-    pub fn choose(&self, seen: &Seen) -> Reply {
+    pub fn choose(&self, seen: &ReceivedRequest) -> Reply {
         (self.0)(seen)
     }
 }

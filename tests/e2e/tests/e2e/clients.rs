@@ -64,7 +64,7 @@ async fn short_lived(server: &Server, lines: u64) -> BatchId {
         purpose: "batch".to_owned(),
         expires_at: None,
     };
-    let store = server.ground().store();
+    let store = server.fixture().store();
     let taken = ingest(store, text.as_bytes(), file, IngestOptions::default()).await.unwrap();
     let id = BatchId::new();
     let batch =

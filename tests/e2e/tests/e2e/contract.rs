@@ -50,7 +50,7 @@ async fn hold_against(server: &Server, more: &[&str]) {
         .args(["--request-timeout", "30", "--no-color"])
         .args(more)
         // It leaves files where it runs.
-        .current_dir(server.ground().folder())
+        .current_dir(server.fixture().folder())
         .stdin(Stdio::null())
         .kill_on_drop(true);
     let output = tokio::time::timeout(WITHIN, command.output()).await;

@@ -75,11 +75,11 @@ async fn a_body_that_is_no_form_is_refused() {
         "multipart",
         "\x01",
     ] {
-        let answer = upload().header("content-type", kind).send(to).await;
+        let response = upload().header("content-type", kind).send(to).await;
         // What is no header at all ends before the API.
         if kind != "\x01" {
-            assert!([400, 415].contains(&answer.status), "{kind}: {answer:?}");
-            answer.refused(answer.status);
+            assert!([400, 415].contains(&response.status), "{kind}: {response:?}");
+            response.refused(response.status);
         }
     }
     upload().send(to).await.refused(415);
@@ -98,9 +98,9 @@ async fn the_parts_of_a_form_may_come_in_any_order() {
         [FILE, PURPOSE, ANCHOR, seconds, other],
         [other, seconds, FILE, ANCHOR, PURPOSE],
     ] {
-        let answer = Request::upload(&key, form(&parts)).send(to).await;
-        assert_eq!(answer.status, 200, "{parts:?}: {answer:?}");
-        let file = answer.json();
+        let response = Request::upload(&key, form(&parts)).send(to).await;
+        assert_eq!(response.status, 200, "{parts:?}: {response:?}");
+        let file = response.json();
         let [created, expires] = ["created_at", "expires_at"].map(|at| file[at].as_i64().unwrap());
         // The two are read off a clock one after the other.
         assert!((3599..=3600).contains(&(expires - created)), "{parts:?}: {file}");
@@ -118,11 +118,11 @@ async fn a_file_past_the_bound_is_refused_and_not_kept() {
     let (key, to) = (server.key("ann").await, server.address());
     for bytes in [1001, 100_000, 30_000_000] {
         let large = form(&[PURPOSE, ("file", Some("large.jsonl"), &vec![b'x'; bytes])]);
-        let answer = Request::upload(&key, large).send(to).await;
-        assert_eq!(answer.refused(413), "file_too_large");
+        let response = Request::upload(&key, large).send(to).await;
+        assert_eq!(response.refused(413), "file_too_large");
     }
     assert_eq!(files(&server, &key).await, [""; 0]);
-    let answer = Request::upload(&key, good_form()).send(to).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
+    let response = Request::upload(&key, good_form()).send(to).await;
+    assert_eq!(response.status, 200, "{response:?}");
     server.check();
 }

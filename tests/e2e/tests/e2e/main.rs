@@ -10,7 +10,7 @@ mod forms;
 mod messages;
 mod outputs;
 mod paths;
-mod patience;
+mod slow_bodies;
 mod start;
 mod tls;
 mod traces;
@@ -29,9 +29,9 @@ fn good_form() -> Vec<u8> {
 
 /// The names of the files that the key's owner sees.
 async fn files(server: &Server, key: &str) -> Vec<String> {
-    let answer = Request::new("GET", "/v1/files", key).send(server.address()).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
-    let list = answer.json();
+    let response = Request::new("GET", "/v1/files", key).send(server.address()).await;
+    assert_eq!(response.status, 200, "{response:?}");
+    let list = response.json();
     let name = |file: &serde_json::Value| file["filename"].as_str().unwrap().to_owned();
     list["data"].as_array().unwrap().iter().map(name).collect()
 }

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 use windrow::engine::deliver::signature::{self, Key};
 use windrow_e2e::Server;
-use windrow_e2e::raw::{Answer, Request};
+use windrow_e2e::raw::{Request, Response};
 use windrow_e2e::server::WITHIN;
 use windrow_fault::{Backend, wait};
-use windrow_testkit::upstream::{Reply, Script, Seen, Upstream};
+use windrow_testkit::upstream::{ReceivedRequest, Reply, Script, Upstream};
 
 use crate::good_form;
 
@@ -28,14 +28,14 @@ async fn receiver() -> Upstream {
 }
 
 /// That the receiver can trust what it got.
-fn check_signed(seen: &Seen) {
+fn check_signed(seen: &ReceivedRequest) {
     let key = Key::read(SECRET).unwrap();
     let (id, at) = (seen.header(signature::ID), seen.header(signature::TIMESTAMP));
     let wanted = signature::sign(&[key], id, at.parse().unwrap(), &seen.body);
     assert_eq!(seen.header(signature::SIGNATURE), wanted);
 }
 
-async fn ask(server: &Server, key: &str, id: &str, args: Value) -> Answer {
+async fn ask(server: &Server, key: &str, id: &str, args: Value) -> Response {
     Request::new("POST", "/v1/objects/wallet/7/deposit", key)
         .header("idempotency-key", id)
         .json(args.to_string())
@@ -65,7 +65,7 @@ async fn messages_are_run(backend: Backend) {
         (other.status, &other.json()["error"]["code"]),
         (400, &json!("idempotency_key_reused"))
     );
-    let calls: Vec<Seen> =
+    let calls: Vec<ReceivedRequest> =
         receiver.seen().into_iter().filter(|seen| seen.path == "/wallet").collect();
     assert_eq!(calls.len(), 2, "each is run once");
     calls.iter().for_each(check_signed);
@@ -76,7 +76,7 @@ async fn messages_are_run(backend: Backend) {
     });
     let made = Request::new("POST", "/v1/batches", &key).json(body.to_string()).send(to).await;
     assert_eq!(made.status, 200, "{}", made.head);
-    let is_end = |seen: &Seen| seen.header("windrow-kind") == "batch.completed";
+    let is_end = |seen: &ReceivedRequest| seen.header("windrow-kind") == "batch.completed";
     let hooks = || receiver.seen().into_iter().filter(|seen| seen.path == "/hook");
     let look = || async { hooks().find(is_end) };
     let told = wait::until(WITHIN, look, || async { server.said() }).await;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use windrow_e2e::Server;
-use windrow_e2e::raw::{Answer, Request};
+use windrow_e2e::raw::{Request, Response};
 use windrow_e2e::server::WITHIN;
 use windrow_fault::wait;
 
@@ -46,7 +46,7 @@ async fn a_part_of_an_output_that_is_gone_is_answered_with_the_whole() {
     let (key, to) = (server.key("ann").await, server.address());
     let batch = completed(&server, &key).await;
     let path = format!("/v1/files/{}/content", batch["output_file_id"].as_str().unwrap());
-    let ask = async |range: Option<&str>| -> Answer {
+    let ask = async |range: Option<&str>| -> Response {
         let request = Request::new("GET", &path, &key);
         match range {
             Some(range) => request.header("range", range).send(to).await,
@@ -57,12 +57,12 @@ async fn a_part_of_an_output_that_is_gone_is_answered_with_the_whole() {
     let part = ask(Some("bytes=1-9")).await;
     assert_eq!((part.status, &part.body[..]), (206, &whole.body[1..10]));
 
-    assert!(empty(&server.ground().outputs()) > 0, "the outputs are somewhere else");
+    assert!(empty(&server.fixture().outputs()) > 0, "the outputs are somewhere else");
     for range in [None, Some("bytes=1-9"), Some("bytes=-5"), Some("bytes=3-")] {
-        let answer = ask(range).await;
-        assert_eq!(answer.status, 200, "{range:?}: {}", answer.head);
-        assert!(!answer.head.contains("content-range"), "{range:?}: {}", answer.head);
-        let text = String::from_utf8_lossy(&answer.body).into_owned();
+        let response = ask(range).await;
+        assert_eq!(response.status, 200, "{range:?}: {}", response.head);
+        assert!(!response.head.contains("content-range"), "{range:?}: {}", response.head);
+        let text = String::from_utf8_lossy(&response.body).into_owned();
         let line = text.lines().find(|line| line.starts_with('{')).unwrap_or_default();
         let (line, kept): (Value, Value) =
             (serde_json::from_str(line).unwrap(), serde_json::from_slice(&whole.body).unwrap());

@@ -55,8 +55,8 @@ async fn tricks_name_nothing(server: Server) {
     assert_eq!(uploaded.status, 200, "{uploaded:?}");
     for path in paths() {
         println!("{path:.80}");
-        let answer = Request::new("GET", &path, &key).send(to).await;
-        answer.refused(404);
+        let response = Request::new("GET", &path, &key).send(to).await;
+        response.refused(404);
     }
     for (method, path, status) in [
         ("PUT", "/v1/files", 405),
@@ -82,11 +82,12 @@ async fn tricks_name_nothing(server: Server) {
         "after=file-",
         "purpose=%00",
     ] {
-        let answer = Request::new("GET", &format!("/v1/files?{query}"), &key).send(to).await;
-        let empty = answer.status == 200 && answer.json()["data"].as_array().unwrap().is_empty();
-        assert!(empty || [400, 404].contains(&answer.status), "{query}: {answer:?}");
+        let response = Request::new("GET", &format!("/v1/files?{query}"), &key).send(to).await;
+        let empty =
+            response.status == 200 && response.json()["data"].as_array().unwrap().is_empty();
+        assert!(empty || [400, 404].contains(&response.status), "{query}: {response:?}");
         if !empty {
-            answer.refused(answer.status);
+            response.refused(response.status);
         }
     }
     let after = format!("/v1/files?after={NONE}");
@@ -123,11 +124,11 @@ async fn tricks_in_a_header_give_no_right() {
     }
     // A head that is too large, or none, ends before the API; it must only end.
     let large = with(&key).header("x-large", &"x".repeat(600_000)).try_send(to).await;
-    assert!(large.is_none_or(|answer| [400, 431].contains(&answer.status)));
+    assert!(large.is_none_or(|response| [400, 431].contains(&response.status)));
     let many = (0..300).fold(with(&key), |request, n| request.header(&format!("x-{n}"), "x"));
-    assert!(many.try_send(to).await.is_none_or(|answer| [400, 431].contains(&answer.status)));
+    assert!(many.try_send(to).await.is_none_or(|response| [400, 431].contains(&response.status)));
     let twice = with(&key).header("content-length", "5").header("transfer-encoding", "chunked");
-    let status = twice.try_send(to).await.map_or(400, |answer| answer.status);
+    let status = twice.try_send(to).await.map_or(400, |response| response.status);
     assert!(status < 500, "{status}");
     assert_eq!(files(&server, &key).await, [""; 0]);
     server.check();

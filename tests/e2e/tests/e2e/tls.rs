@@ -6,7 +6,7 @@ use reqwest::{Certificate, Client, Version};
 use tempfile::TempDir;
 use windrow_e2e::Server;
 use windrow_e2e::server::ADMIN_KEY;
-use windrow_fault::{Backend, Ground};
+use windrow_fault::{Backend, Fixture};
 
 /// A certificate of one's own, and its key, in files.
 struct Pair {
@@ -44,9 +44,9 @@ async fn who_trusts_the_certificate_is_served_and_plain_text_is_not() {
     assert!(server.url().starts_with("https://127.0.0.1:"), "{}", server.url());
     let url = format!("{}/files", server.url());
 
-    let answer = trusting(&[&pair.pem]).get(&url).bearer_auth(ADMIN_KEY).send().await.unwrap();
-    assert_eq!((answer.status().as_u16(), answer.version()), (200, Version::HTTP_2));
-    assert!(answer.text().await.unwrap().contains("\"has_more\":false"));
+    let response = trusting(&[&pair.pem]).get(&url).bearer_auth(ADMIN_KEY).send().await.unwrap();
+    assert_eq!((response.status().as_u16(), response.version()), (200, Version::HTTP_2));
+    assert!(response.text().await.unwrap().contains("\"has_more\":false"));
 
     let stranger = trusting(&[&Pair::new().pem]).get(&url).bearer_auth(ADMIN_KEY).send().await;
     assert!(stranger.unwrap_err().is_connect(), "another's certificate is no reason to trust");
@@ -54,8 +54,8 @@ async fn who_trusts_the_certificate_is_served_and_plain_text_is_not() {
     let plain = Client::new().get(url.replace("https", "http")).bearer_auth(ADMIN_KEY).send().await;
     assert!(plain.is_err(), "{plain:?}");
     // They took nobody's place.
-    let answer = trusting(&[&pair.pem]).get(&url).bearer_auth(ADMIN_KEY).send().await.unwrap();
-    assert_eq!(answer.status(), 200);
+    let response = trusting(&[&pair.pem]).get(&url).bearer_auth(ADMIN_KEY).send().await.unwrap();
+    assert_eq!(response.status(), 200);
     server.check();
 }
 
@@ -65,7 +65,7 @@ async fn a_certificate_that_cannot_be_used_is_told_at_the_start() {
     let foreign = other.folder.path().join("key.pem");
     fs::copy(foreign, pair.folder.path().join("foreign.pem")).unwrap();
     fs::write(pair.folder.path().join("empty.pem"), "").unwrap();
-    let ground = Ground::on(Backend::Sqlite).await;
+    let fixture = Fixture::on(Backend::Sqlite).await;
     for (cert, key, cause) in [
         ("nowhere.pem", "key.pem", "nowhere.pem"),
         ("cert.pem", "nowhere.pem", "nowhere.pem"),
@@ -74,13 +74,13 @@ async fn a_certificate_that_cannot_be_used_is_told_at_the_start() {
         ("cert.pem", "foreign.pem", "cannot be used together"),
     ] {
         let [cert, key] = pair.settings(cert, key);
-        let told = Server::refusal(&ground, &[&cert, &key], ADMIN_KEY).await;
+        let told = Server::refusal(&fixture, &[&cert, &key], ADMIN_KEY).await;
         let text = told.to_string();
         assert!(text.contains("the server cannot speak TLS as it is configured"), "{text}");
         assert!(text.contains(cause), "{cert} {key}: {text}");
         assert!(text.contains("`tls_cert` and `tls_key`"), "there is no remedy: {text}");
     }
     let [cert, _] = pair.settings("cert.pem", "key.pem");
-    let half = Server::refusal(&ground, &[&cert], ADMIN_KEY).await.to_string();
+    let half = Server::refusal(&fixture, &[&cert], ADMIN_KEY).await.to_string();
     assert!(half.contains("tls_key"), "{half}");
 }

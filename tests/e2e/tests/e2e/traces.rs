@@ -74,6 +74,6 @@ async fn a_collector_that_is_not_there_keeps_nobody_waiting() {
     Request::new("GET", "/v1/files", ADMIN_KEY).send(server.address()).await;
     tokio::time::timeout(WITHIN, collector.saw(1)).await.expect("it is tried");
     collector.stop().await;
-    let answer = Request::new("GET", "/v1/files", ADMIN_KEY).send(server.address()).await;
-    assert_eq!(answer.status, 200);
+    let response = Request::new("GET", "/v1/files", ADMIN_KEY).send(server.address()).await;
+    assert_eq!(response.status, 200);
 }

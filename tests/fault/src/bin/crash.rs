@@ -16,7 +16,7 @@ use windrow::prelude::*;
 use windrow::store::Kind;
 use windrow::store::layer::LayeredStore;
 use windrow_fault::crash::{Crashing, Cut, Entry, Journal, LINES, Side, script};
-use windrow_fault::{ground, input};
+use windrow_fault::{fixture, input};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -35,7 +35,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let folder = Path::new(folder);
     let journal = Arc::new(Journal::open(&folder.join("journal"))?);
-    let store = ground::open(database).await?;
+    let store = fixture::open(database).await?;
     let calls = Arc::new(AtomicU64::new(0));
     let crashing = Crashing::new(cut, calls.clone(), journal.clone());
     let store = Arc::new(LayeredStore::new(store, crashing));

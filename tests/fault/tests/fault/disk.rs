@@ -8,7 +8,7 @@ use std::process::Command;
 use windrow::store::Scope;
 use windrow::store::inspect::BatchesQuery;
 use windrow_fault::check::Ended;
-use windrow_fault::{Backend, Ground, Program, input, program};
+use windrow_fault::{Backend, Fixture, Program, input, program};
 use windrow_testkit::required;
 use windrow_testkit::upstream::{Script, Upstream};
 
@@ -80,12 +80,12 @@ fn env_path() -> std::ffi::OsString {
 /// Runs with the fault, then without; `sent` lines reach the upstream the first time, and none of
 /// them again the second time.
 async fn fail_then_finish(backend: Backend, what: What, options: &str, sent: u64) {
-    let ground = Ground::on(backend).await;
-    let results_folder = ground.folder().join("results");
+    let fixture = Fixture::on(backend).await;
+    let results_folder = fixture.folder().join("results");
     fs::create_dir_all(&results_folder).unwrap();
-    fs::create_dir_all(ground.outputs()).unwrap();
+    fs::create_dir_all(fixture.outputs()).unwrap();
     let folder = match what {
-        What::Outputs => ground.outputs(),
+        What::Outputs => fixture.outputs(),
         What::Results => results_folder.clone(),
     };
     let mounts = can_mount(&folder).then_some(());
@@ -93,11 +93,11 @@ async fn fail_then_finish(backend: Backend, what: What, options: &str, sent: u64
         return;
     }
     let upstream = Upstream::start(Script::echo()).await.unwrap();
-    let file = ground.folder().join("in.jsonl");
+    let file = fixture.folder().join("in.jsonl");
     fs::write(&file, input::text(LINES)).unwrap();
     let results = results_folder.join("out.jsonl");
-    let command = || program::run(&ground, &file, &upstream.url(), &results);
-    let mut failing = Program::start(&ground, "failing", mounted(&folder, options, &command()));
+    let command = || program::run(&fixture, &file, &upstream.url(), &results);
+    let mut failing = Program::start(&fixture, "failing", mounted(&folder, options, &command()));
     let status = failing.ended(WITHIN).await;
     let said = failing.said();
     assert_eq!(status.code(), Some(OUTPUTS), "{said}");
@@ -106,13 +106,13 @@ async fn fail_then_finish(backend: Backend, what: What, options: &str, sent: u64
     assert_eq!(upstream.counts().requests, sent, "{said}");
     assert_eq!(left(&results_folder), Vec::<PathBuf>::new(), "half of a file is left");
 
-    let mut finishing = Program::start(&ground, "finishing", command());
+    let mut finishing = Program::start(&fixture, "finishing", command());
     let status = finishing.ended(WITHIN).await;
     assert_eq!(status.code(), Some(0), "{}", finishing.said());
     let query = BatchesQuery { limit: 10, ..BatchesQuery::default() };
-    let batches = ground.store().batches(&Scope::All, query).await.unwrap().rows;
+    let batches = fixture.store().batches(&Scope::All, query).await.unwrap().rows;
     assert_eq!(batches.len(), 1, "one command makes one batch");
-    let ended = Ended::rows(&ground, batches[0].id, LINES).await;
+    let ended = Ended::rows(&fixture, batches[0].id, LINES).await;
     ended.check_files(Some(&results), None);
     ended.check_upstream(&upstream, 0);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use windrow::domain::attempt::Status;
 use windrow_fault::check::Ended;
 use windrow_fault::program::worker;
-use windrow_fault::{Backend, Ground, Program, rounds};
+use windrow_fault::{Backend, Fixture, Program, rounds};
 use windrow_testkit::upstream::{Reply, Script, Upstream};
 
 use crate::{WITHIN, on_both_stores, saw};
@@ -18,13 +18,13 @@ const SEED: u64 = 42;
 on_both_stores!(workers_killed_at_random_moments_lose_no_line_and_double_none);
 
 async fn workers_killed_at_random_moments_lose_no_line_and_double_none(backend: Backend) {
-    let ground = Ground::on(backend).await;
+    let fixture = Fixture::on(backend).await;
     let lines = rounds(4_000, 40_000);
-    let batch = ground.batch(lines).await;
+    let batch = fixture.batch(lines).await;
     let answer = Reply::Echo.after(Duration::from_millis(10));
     let upstream = Upstream::start(Script::always(answer)).await.unwrap();
     let start = |no: usize| {
-        Program::start(&ground, &format!("worker-{no}"), worker(&ground, &upstream.url()))
+        Program::start(&fixture, &format!("worker-{no}"), worker(&fixture, &upstream.url()))
     };
     let mut workers: Vec<Option<Program>> = (0..WORKERS).map(|no| Some(start(no))).collect();
     let mut rng = fastrand::Rng::with_seed(SEED);
@@ -36,8 +36,8 @@ async fn workers_killed_at_random_moments_lose_no_line_and_double_none(backend: 
         workers[no].take().unwrap().kill();
         workers[no] = Some(start(no));
     }
-    ground.closed(batch, WITHIN).await;
-    let ended = Ended::check(&ground, batch, lines, KILLS as u64).await;
+    fixture.closed(batch, WITHIN).await;
+    let ended = Ended::check(&fixture, batch, lines, KILLS as u64).await;
     assert_eq!(ended.count(Status::Completed), lines);
     ended.check_upstream(&upstream, KILLS as u64);
     let repeats = upstream.counts().requests - lines;

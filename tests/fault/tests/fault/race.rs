@@ -8,7 +8,7 @@ use windrow::domain::BatchId;
 use windrow::domain::attempt::Status;
 use windrow_fault::check::Ended;
 use windrow_fault::program::worker;
-use windrow_fault::{Backend, Ground, Program, rounds};
+use windrow_fault::{Backend, Fixture, Program, rounds};
 use windrow_testkit::upstream::{Gate, Reply, Script, Upstream};
 
 use crate::{WITHIN, on_both_stores};
@@ -50,25 +50,25 @@ fn together() -> Script {
 }
 
 async fn race(backend: Backend, batches: usize, inline: bool) {
-    let ground = Ground::on(backend).await;
+    let fixture = Fixture::on(backend).await;
     let upstream = Upstream::start(together()).await.unwrap();
     let start = |no: usize| {
-        let mut command = worker(&ground, &upstream.url());
+        let mut command = worker(&fixture, &upstream.url());
         command.args(["--concurrency", IN_FLIGHT]).env("WINDROW_CLAIM_MAX", "1");
         command.env("WINDROW_FINALISE_INLINE", inline.to_string());
         // Answers are held back for long; that is not what this is about.
         command.env("WINDROW_LOCK_FLOOR_MS", "60000");
-        Program::start(&ground, &format!("worker-{no}"), command)
+        Program::start(&fixture, &format!("worker-{no}"), command)
     };
     let mut workers: Vec<Program> = (0..WORKERS).map(start).collect();
     let mut done: Vec<BatchId> = Vec::new();
     while done.len() < batches {
         let mut wave = Vec::new();
         for _ in 0..TOGETHER.min(batches - done.len()) {
-            wave.push(ground.batch(LINES).await);
+            wave.push(fixture.batch(LINES).await);
         }
         for batch in &wave {
-            ground.closed(*batch, WITHIN).await;
+            fixture.closed(*batch, WITHIN).await;
         }
         done.extend(wave);
     }
@@ -81,7 +81,7 @@ async fn race(backend: Backend, batches: usize, inline: bool) {
     println!("{backend:?}: closed by each worker {closed:?}");
     assert_eq!(closed.iter().sum::<u64>(), batches as u64, "each batch is closed by one worker");
     for batch in done {
-        let ended = Ended::check(&ground, batch, LINES, 0).await;
+        let ended = Ended::check(&fixture, batch, LINES, 0).await;
         assert_eq!(ended.count(Status::Completed), LINES);
         ended.check_upstream(&upstream, 0);
     }

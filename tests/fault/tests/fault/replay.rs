@@ -13,7 +13,7 @@ use windrow::domain::attempt::Status;
 use windrow::store::Kind;
 use windrow_fault::check::Ended;
 use windrow_fault::crash::{self, Cut, Entry, LINES, Side};
-use windrow_fault::{Backend, Ground, rounds};
+use windrow_fault::{Backend, Fixture, rounds};
 
 /// Lives are mostly spent waiting for what the one before held.
 const TOGETHER_MAX: usize = 8;
@@ -22,16 +22,16 @@ const LIFE: Duration = Duration::from_secs(60);
 const CALLS_MAX: u64 = 2_000;
 
 /// One life of the process: the number of calls when it came to its end, none when it was cut.
-async fn live(ground: &Ground, batch: BatchId, cut: Option<Cut>) -> Option<u64> {
+async fn live(fixture: &Fixture, batch: BatchId, cut: Option<Cut>) -> Option<u64> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_crash"));
-    command.arg(ground.database()).arg(ground.folder()).arg(batch.to_string());
+    command.arg(fixture.database()).arg(fixture.folder()).arg(batch.to_string());
     if let Some(Cut { call, side }) = cut {
         command.arg(call.to_string()).arg(if side == Side::Before { "before" } else { "after" });
     }
     command.kill_on_drop(true).stdin(Stdio::null());
     let output = tokio::time::timeout(LIFE, command.output()).await;
     let Ok(output) = output else {
-        panic!("{cut:?} did not end: {}", ground.describe(batch).await);
+        panic!("{cut:?} did not end: {}", fixture.describe(batch).await);
     };
     let output = output.unwrap();
     if output.status.success() {
@@ -44,8 +44,8 @@ async fn live(ground: &Ground, batch: BatchId, cut: Option<Cut>) -> Option<u64> 
 }
 
 /// Every line is in exactly one place at every moment, also right after a crash.
-async fn verify(ground: &Ground, batch: BatchId) {
-    match ground.store().verify(batch).await {
+async fn verify(fixture: &Fixture, batch: BatchId) {
+    match fixture.store().verify(batch).await {
         Ok(audit) => audit.check().unwrap(),
         Err(error) => assert_eq!(error.kind, Kind::Missing, "{error:?}"),
     }
@@ -55,19 +55,19 @@ async fn verify(ground: &Ground, batch: BatchId) {
 type End = (u64, Status, u32, Option<String>);
 
 /// Lives through the cuts, then to the end. Gives that end and whether the cut was ever reached.
-async fn replay(ground: &Ground, cut: Option<Cut>) -> (Vec<End>, bool) {
+async fn replay(fixture: &Fixture, cut: Option<Cut>) -> (Vec<End>, bool) {
     let batch = BatchId::new();
     let mut crashes = 0;
     for _ in 0..2 {
         if let Some(cut) = cut {
-            crashes += u64::from(live(ground, batch, Some(cut)).await.is_none());
-            verify(ground, batch).await;
+            crashes += u64::from(live(fixture, batch, Some(cut)).await.is_none());
+            verify(fixture, batch).await;
         }
     }
-    live(ground, batch, None).await.unwrap();
-    let ended = Ended::check(ground, batch, LINES, crashes).await;
-    check_journal(&ground.folder().join("journal"), &ended, crashes);
-    let members = ground.store().members().await.unwrap();
+    live(fixture, batch, None).await.unwrap();
+    let ended = Ended::check(fixture, batch, LINES, crashes).await;
+    check_journal(&fixture.folder().join("journal"), &ended, crashes);
+    let members = fixture.store().members().await.unwrap();
     assert!(members.len() as u64 <= 3, "{members:?}");
     let ends = ended.results.into_iter().map(|line| line.result);
     let ends = ends.map(|line| (line.line, line.status, line.attempts, line.error_code));
@@ -103,7 +103,7 @@ fn check_journal(journal: &Path, ended: &Ended, crashes: u64) {
 
 /// Every `step`-th call, on both sides, until a run comes to its end before the cut.
 async fn every_cut(backend: Backend, step: usize) {
-    let (reference, _) = replay(&Ground::on(backend).await, None).await;
+    let (reference, _) = replay(&Fixture::on(backend).await, None).await;
     let statuses = |wanted| reference.iter().filter(|(_, status, ..)| *status == wanted).count();
     assert_eq!(Status::ALL.map(statuses), [17, 1, 1, 1]);
     let calls = (1..CALLS_MAX).step_by(step);
@@ -115,8 +115,8 @@ async fn every_cut(backend: Backend, step: usize) {
         while !over && replays.len() < TOGETHER_MAX {
             let cut = cuts.next().expect("a run comes to its end");
             replays.spawn(async move {
-                let ground = Ground::on(backend).await;
-                (cut, replay(&ground, Some(cut)).await)
+                let fixture = Fixture::on(backend).await;
+                (cut, replay(&fixture, Some(cut)).await)
             });
         }
         let Some(replayed) = replays.join_next().await else { break };

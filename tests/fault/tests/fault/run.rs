@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use windrow::store::Scope;
 use windrow::store::inspect::BatchesQuery;
 use windrow_fault::check::Ended;
-use windrow_fault::{Backend, Ground, Program, input, program};
+use windrow_fault::{Backend, Fixture, Program, input, program};
 use windrow_testkit::upstream::{Script, Upstream};
 
 use crate::WITHIN;
 
 /// A run over a file, and where its results go.
 pub(crate) struct Run {
-    ground: Ground,
+    fixture: Fixture,
     pub(crate) upstream: Upstream,
     lines: u64,
     input: PathBuf,
@@ -23,25 +23,25 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) async fn new(backend: Backend, script: Script, lines: u64) -> Self {
-        let ground = Ground::on(backend).await;
+        let fixture = Fixture::on(backend).await;
         let upstream = Upstream::start(script).await.unwrap();
-        let input = ground.folder().join("in.jsonl");
+        let input = fixture.folder().join("in.jsonl");
         fs::write(&input, input::text(lines)).unwrap();
         let bounds = "first_byte_ms_max = 1000\nidle_ms_max = 500\ntotal_ms_max = 20000\n\
                       breaker_open_ms_min = 200\nbreaker_open_ms_max = 500\n";
         let config = format!("[upstreams.default]\nbase_url = \"{}\"\n{bounds}", upstream.url());
-        fs::write(ground.folder().join("windrow.toml"), config).unwrap();
+        fs::write(fixture.folder().join("windrow.toml"), config).unwrap();
         let (results, errors) = ("out.jsonl", "out.errors.jsonl");
-        let (results, errors) = (ground.folder().join(results), ground.folder().join(errors));
-        Self { ground, upstream, lines, input, results, errors }
+        let (results, errors) = (fixture.folder().join(results), fixture.folder().join(errors));
+        Self { fixture, upstream, lines, input, results, errors }
     }
 
     pub(crate) fn start(&self, name: &str) -> Program {
         let url = self.upstream.url();
-        let mut command = program::run(&self.ground, &self.input, &url, &self.results);
+        let mut command = program::run(&self.fixture, &self.input, &url, &self.results);
         // Faults come by number here, and a line may meet many of them.
         command.env("WINDROW_MAX_ATTEMPTS_ERROR", "50");
-        Program::start(&self.ground, name, command)
+        Program::start(&self.fixture, name, command)
     }
 
     /// Waits for its end with that code, and checks all that it promises. Each crash may have cost a
@@ -50,9 +50,9 @@ impl Run {
         let status = program.ended(WITHIN).await;
         assert_eq!(status.code(), Some(code), "{}", program.said());
         let query = BatchesQuery { limit: 10, ..BatchesQuery::default() };
-        let batches = self.ground.store().batches(&Scope::All, query).await.unwrap().rows;
+        let batches = self.fixture.store().batches(&Scope::All, query).await.unwrap().rows;
         assert_eq!(batches.len(), 1, "one command makes one batch");
-        let ended = Ended::check(&self.ground, batches[0].id, self.lines, crashes).await;
+        let ended = Ended::check(&self.fixture, batches[0].id, self.lines, crashes).await;
         let errors = self.errors.is_file().then_some(self.errors.as_path());
         ended.check_files(Some(&self.results), errors);
         ended.check_upstream(&self.upstream, crashes);

@@ -8,7 +8,7 @@ use tokio_postgres::{Client, NoTls};
 use windrow::domain::BatchId;
 use windrow_fault::check::Ended;
 use windrow_fault::program::worker;
-use windrow_fault::{Ground, Program, rounds, wait};
+use windrow_fault::{Fixture, Program, rounds, wait};
 use windrow_testkit::postgres::{Cluster, Options, Shutdown};
 use windrow_testkit::proxy::{Mode, Proxy, Toward};
 use windrow_testkit::upstream::{Reply, Script, Upstream};
@@ -20,7 +20,7 @@ const AWAY: Duration = Duration::from_secs(2);
 
 /// Work under way on a server of its own.
 struct Work {
-    ground: Ground,
+    fixture: Fixture,
     upstream: Upstream,
     batch: BatchId,
     lines: u64,
@@ -28,15 +28,15 @@ struct Work {
 }
 
 impl Work {
-    async fn begin(mut ground: Ground, through: Option<String>) -> Self {
+    async fn begin(mut fixture: Fixture, through: Option<String>) -> Self {
         let lines = rounds(3_000, 30_000);
-        let batch = ground.batch(lines).await;
-        through.into_iter().for_each(|url| ground.reach_by(url));
+        let batch = fixture.batch(lines).await;
+        through.into_iter().for_each(|url| fixture.reach_by(url));
         let answer = Reply::Echo.after(Duration::from_millis(10));
         let upstream = Upstream::start(Script::always(answer)).await.unwrap();
-        let start = |name| Program::start(&ground, name, worker(&ground, &upstream.url()));
+        let start = |name| Program::start(&fixture, name, worker(&fixture, &upstream.url()));
         let workers = vec![start("one"), start("two")];
-        Self { ground, upstream, batch, lines, workers }
+        Self { fixture, upstream, batch, lines, workers }
     }
 
     /// Waits until that part of the lines was sent.
@@ -46,9 +46,9 @@ impl Work {
 
     /// Each fault may cost every worker its leases once.
     async fn end(mut self, faults: u64) {
-        self.ground.closed(self.batch, WITHIN).await;
+        self.fixture.closed(self.batch, WITHIN).await;
         let crashes = faults * self.workers.len() as u64;
-        let ended = Ended::check(&self.ground, self.batch, self.lines, crashes).await;
+        let ended = Ended::check(&self.fixture, self.batch, self.lines, crashes).await;
         ended.check_upstream(&self.upstream, crashes);
         let repeats = self.upstream.counts().requests - self.lines;
         println!("{faults} faults, {} lines, {repeats} requests were repeated", self.lines);
@@ -67,7 +67,7 @@ fn cluster(connections_max: u32) -> Cluster {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_restarts_or_is_killed_loses_no_line() {
     let mut cluster = block_in_place(|| cluster(100));
-    let work = Work::begin(Ground::at(cluster.url()).await, None).await;
+    let work = Work::begin(Fixture::at(cluster.url()).await, None).await;
     for (percent, how) in [(20, Shutdown::Fast), (50, Shutdown::Immediate)] {
         work.reaches(percent).await;
         block_in_place(|| cluster.stop(how));
@@ -82,7 +82,7 @@ async fn connections_cut_and_stalled_lose_no_line() {
     let cluster = block_in_place(|| cluster(100));
     let proxy = Proxy::start(SocketAddr::from(([127, 0, 0, 1], cluster.port()))).await.unwrap();
     let through = proxy.url(&cluster.url());
-    let work = Work::begin(Ground::at(cluster.url()).await, Some(through)).await;
+    let work = Work::begin(Fixture::at(cluster.url()).await, Some(through)).await;
     let reply_lost = Mode::Cut { toward: Toward::Client, after: 0 };
     let torn = Mode::Cut { toward: Toward::Server, after: 5_000 };
     let faults = [
@@ -128,7 +128,7 @@ async fn take_all(url: &str, tasks: &mut JoinSet<()>) -> Vec<Client> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_without_a_free_connection_loses_no_line() {
     let cluster = block_in_place(|| cluster(20));
-    let work = Work::begin(Ground::at(cluster.url()).await, None).await;
+    let work = Work::begin(Fixture::at(cluster.url()).await, None).await;
     work.reaches(20).await;
     let mut tasks = JoinSet::new();
     let taken = take_all(&format!("{}?application_name=taker", cluster.url()), &mut tasks).await;

@@ -63,10 +63,10 @@ fn count(seen: &Mutex<HashMap<u64, u64>>, line: u64) -> u64 {
 
 async fn every_kind_of_bad_answer_ends_in_one_result_per_line(backend: Backend) {
     let lines = rounds(200, 600);
-    let tries = Mutex::new(HashMap::new());
+    let attempts = Mutex::new(HashMap::new());
     let script = Script::new(move |seen| {
         let line = input::line_of(&seen.body);
-        match count(&tries, line) {
+        match count(&attempts, line) {
             _ if is_wrong(line) => Reply::error(400, "no such parameter"),
             _ if is_missing(line) => Reply::error(404, "no such model"),
             0 => first_try(line).unwrap_or(Reply::Echo),

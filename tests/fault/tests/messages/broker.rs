@@ -16,7 +16,7 @@ use windrow::engine::deliver::{Patterns, Route, Routes};
 use windrow::engine::messages::{Client, Options, Runner};
 use windrow_brokers::nats::{NatsPublisher, PublisherOptions, Server};
 use windrow_fault::instance::{Bounds, SERVICE};
-use windrow_fault::{Backend, Ground, ground, rounds, wait};
+use windrow_fault::{Backend, Fixture, fixture, rounds, wait};
 use windrow_testkit::broker::{self, Broker};
 use windrow_testkit::required;
 
@@ -36,9 +36,9 @@ async fn a_broker_that_stops_and_dies_gets_every_message_in_order(backend: Backe
         return;
     }
     let mut broker = block_in_place(Broker::nats).unwrap();
-    let ground = Ground::on(backend).await;
+    let fixture = Fixture::on(backend).await;
     let routes = Routes::new(vec![Route::new(Patterns::default(), Arc::new(to(&broker)))]).unwrap();
-    let store = ground::open(ground.database()).await.unwrap();
+    let store = fixture::open(fixture.database()).await.unwrap();
     // As often and as long as usual.
     let options = Options { retry: Policy::default(), ..BOUNDS.options() };
     let runner = Runner::builder(store, SERVICE).options(options).routes(routes);
@@ -64,7 +64,7 @@ async fn a_broker_that_stops_and_dies_gets_every_message_in_order(backend: Backe
     wait::pause(A_MOMENT).await;
     over.store(true, Ordering::SeqCst);
     let written = timeout(WITHIN, writer.join_next()).await.unwrap().unwrap().unwrap();
-    history::settle(ground.store()).await;
+    history::settle(fixture.store()).await;
     let gauges = runner.gauges();
     assert_eq!(gauges.dead, 0);
     check(&stored(&broker).await, written);

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use windrow::store::Store;
 use windrow_fault::instance::Bounds;
-use windrow_fault::{Backend, Ground, rounds, wait};
+use windrow_fault::{Backend, Fixture, rounds, wait};
 use windrow_testkit::proxy::{Mode, Proxy};
 
-use crate::herd::Herd;
+use crate::instances::Instances;
 use crate::writers::Writers;
 use crate::{WITHIN, history, on_both_stores};
 
@@ -23,16 +23,16 @@ on_both_stores!(
 );
 
 async fn instances_killed_and_frozen_at_random_lose_nothing_and_double_nothing(backend: Backend) {
-    let ground = Ground::on(backend).await;
-    history::record(&ground).await;
-    let mut herd = Herd::start(&ground, 3, BOUNDS).await;
-    let proxy = proxy_to(ground.database()).await;
+    let fixture = Fixture::on(backend).await;
+    history::record(&fixture).await;
+    let mut instances = Instances::start(&fixture, 3, BOUNDS).await;
+    let proxy = proxy_to(fixture.database()).await;
     let way =
-        proxy.as_ref().map_or(ground.database().to_owned(), |proxy| proxy.url(ground.database()));
-    let mut writers = Writers::start(&way, ground.database(), SEED).await;
+        proxy.as_ref().map_or(fixture.database().to_owned(), |proxy| proxy.url(fixture.database()));
+    let mut writers = Writers::start(&way, fixture.database(), SEED).await;
     let mut dice = fastrand::Rng::with_seed(SEED);
     for _ in 0..rounds(4, 40) {
-        herd.harass(&mut dice, Duration::from_secs(3)).await;
+        instances.harass(&mut dice, Duration::from_secs(3)).await;
         if let Some(proxy) = &proxy {
             // Every connection of a writer is cut, whatever it is at.
             proxy.set(Mode::Reset);
@@ -41,13 +41,13 @@ async fn instances_killed_and_frozen_at_random_lose_nothing_and_double_nothing(b
         }
     }
     let written = writers.finish().await;
-    history::settle(ground.store()).await;
-    herd.all_run();
-    println!("{backend:?}: {:?}, {} sends repeated", herd.tally, written.repeats);
+    history::settle(fixture.store()).await;
+    instances.all_run();
+    println!("{backend:?}: {:?}, {} sends repeated", instances.counts, written.repeats);
     assert!(written.repeats > 0, "no send was ever cut off");
-    history::check(&ground, &written.streams).await;
+    history::check(&fixture, &written.streams).await;
     writers.check_read(&written).await;
-    wait_owned(ground.store()).await;
+    wait_owned(fixture.store()).await;
 }
 
 /// In the way of the writers, where there is a network.
@@ -71,24 +71,24 @@ async fn wait_owned(store: &dyn Store) {
 async fn an_instance_that_slept_through_its_own_funeral_changes_nothing_and_joins_again(
     backend: Backend,
 ) {
-    let ground = Ground::on(backend).await;
-    history::record(&ground).await;
-    let mut herd = Herd::start(&ground, 2, BOUNDS).await;
-    wait_owned(ground.store()).await;
-    let mut writers = Writers::start(ground.database(), ground.database(), SEED).await;
+    let fixture = Fixture::on(backend).await;
+    history::record(&fixture).await;
+    let mut instances = Instances::start(&fixture, 2, BOUNDS).await;
+    wait_owned(fixture.store()).await;
+    let mut writers = Writers::start(fixture.database(), fixture.database(), SEED).await;
     for _ in 0..rounds(2, 10) {
         let sleeper = 0;
-        wait_shared(ground.store()).await;
-        let robbed = wait_robbed(&herd, sleeper, ground.store()).await;
+        wait_shared(fixture.store()).await;
+        let robbed = wait_robbed(&instances, sleeper, fixture.store()).await;
         println!("{backend:?}: {robbed} partitions changed hands");
         wait::pause(Duration::from_millis(100)).await;
-        herd.thaw(sleeper);
+        instances.thaw(sleeper);
     }
-    wait_shared(ground.store()).await;
+    wait_shared(fixture.store()).await;
     let written = writers.finish().await;
-    history::settle(ground.store()).await;
-    herd.all_run();
-    history::check(&ground, &written.streams).await;
+    history::settle(fixture.store()).await;
+    instances.all_run();
+    history::check(&fixture, &written.streams).await;
     writers.check_read(&written).await;
 }
 
@@ -110,10 +110,10 @@ async fn owners(store: &dyn Store) -> Option<usize> {
 
 /// Freezes one until the other has everything. A stopped process keeps the lock of an SQLite file that
 /// it is writing to, and everybody waits for it: then it is let go for a moment.
-async fn wait_robbed(herd: &Herd<'_>, sleeper: usize, store: &dyn Store) -> usize {
+async fn wait_robbed(instances: &Instances<'_>, sleeper: usize, store: &dyn Store) -> usize {
     let before = store.partitions().await.unwrap();
     let look = || async {
-        herd.freeze(sleeper).await;
+        instances.freeze(sleeper).await;
         let robbed = || async { (owners(store).await? == 1).then_some(()) };
         for _ in 0..200 {
             if robbed().await.is_some() {
@@ -121,7 +121,7 @@ async fn wait_robbed(herd: &Herd<'_>, sleeper: usize, store: &dyn Store) -> usiz
             }
             wait::pause(Duration::from_millis(20)).await;
         }
-        herd.thaw(sleeper);
+        instances.thaw(sleeper);
         None
     };
     wait::until(WITHIN, look, || async { format!("{:?}", store.partitions().await) }).await;

@@ -15,7 +15,7 @@ use windrow::store::call::{CallKey, NewCall};
 use windrow::store::event::Append;
 use windrow::store::message::NewMessage;
 use windrow_fault::instance::{Bounds, SERVICE};
-use windrow_fault::{Backend, Ground, ground, wait};
+use windrow_fault::{Backend, Fixture, fixture, wait};
 
 use crate::{WITHIN, history, number, numbered, owner, stream};
 
@@ -111,8 +111,8 @@ async fn round(client: &Client, no: u64, with_culprits: bool) -> Duration {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_writes_to_a_held_stream_waits_and_nobody_else_does() {
-    let ground = Ground::on(Backend::Postgres).await;
-    let store = ground::open(ground.database()).await.unwrap();
+    let fixture = Fixture::on(Backend::Postgres).await;
+    let store = fixture::open(fixture.database()).await.unwrap();
     let options = Options { unrouted: Unrouted::Keep, ..BOUNDS.options() };
     let builder = Runner::builder(store.clone(), SERVICE).options(options).object(Counter);
     let runner = builder.consumer("notes", Patterns::default(), Notes).start().await.unwrap();
@@ -121,7 +121,7 @@ async fn who_writes_to_a_held_stream_waits_and_nobody_else_does() {
         let store = store.clone();
         async move { store.stream_version(&owner(), &stream(name)).await.unwrap() }
     };
-    history::connect(ground.database(), async |application| {
+    history::connect(fixture.database(), async |application| {
         let late = application.transaction().await.unwrap();
         let held = "SELECT windrow.send('outbox', $1, $2, 'kept', 'x'::bytea, 'first'), \
                            windrow.append($1, $2, 'kept', '0'::bytea)";

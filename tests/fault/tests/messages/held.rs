@@ -11,9 +11,9 @@ use windrow::store::event::{Append, NewEvent};
 use windrow::store::message::Headers;
 use windrow::store::{Scope, Store};
 use windrow_fault::instance::Bounds;
-use windrow_fault::{Backend, Ground, ground, wait};
+use windrow_fault::{Backend, Fixture, fixture, wait};
 
-use crate::herd::Herd;
+use crate::instances::Instances;
 use crate::{WITHIN, history, numbered, owner, stream};
 
 const BOUNDS: Bounds = Bounds { heartbeat_ms: 300, stale_ms: 2_000, attempts_max: 1000 };
@@ -23,17 +23,17 @@ const A_WHILE: Duration = Duration::from_millis(700);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn messages_of_a_transaction_that_commits_late_are_not_skipped() {
-    let ground = Ground::on(Backend::Postgres).await;
-    history::record(&ground).await;
-    let mut herd = Herd::start(&ground, 2, BOUNDS).await;
-    let store = ground.store();
+    let fixture = Fixture::on(Backend::Postgres).await;
+    history::record(&fixture).await;
+    let mut instances = Instances::start(&fixture, 2, BOUNDS).await;
+    let store = fixture.store();
     let mut written: BTreeMap<String, u64> = BTreeMap::new();
     let mut behind = JoinSet::new();
-    history::connect(ground.database(), async |client| {
+    history::connect(fixture.database(), async |client| {
         let late = client.transaction().await.unwrap();
         send(&late, "late", 1).await;
         // The stream is held: who sends to it waits for those who were first.
-        let other = ground::open(ground.database()).await.unwrap();
+        let other = fixture::open(fixture.database()).await.unwrap();
         behind.spawn(async move {
             // It waits for a lock only so long.
             while other.send(vec![numbered(Queue::Inbox, "late", 3)]).await.is_err() {}
@@ -56,8 +56,8 @@ async fn messages_of_a_transaction_that_commits_late_are_not_skipped() {
     written.insert("late".to_owned(), 3);
     // The last one was sent after the commit, and nothing was missed before it.
     history::settle(store).await;
-    herd.all_run();
-    history::check(&ground, &written).await;
+    instances.all_run();
+    history::check(&fixture, &written).await;
 }
 
 /// As an application does, beside its own rows.
@@ -71,12 +71,12 @@ async fn send(transaction: &Transaction<'_>, name: &str, no: u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_feed_waits_for_an_old_transaction_and_keeps_every_streams_order() {
-    let ground = Ground::on(Backend::Postgres).await;
-    let store = ground.store();
+    let fixture = Fixture::on(Backend::Postgres).await;
+    let store = fixture.store();
     store.append(vec![appended("shared", 1)]).await.unwrap();
     let mut feed = Feed::default();
     feed.reaches(store, 1).await;
-    history::connect(ground.database(), async |client| {
+    history::connect(fixture.database(), async |client| {
         let old = client.transaction().await.unwrap();
         append(&old, "old", 1).await;
         // Younger ones commit, in other streams and in one that the old one will touch.

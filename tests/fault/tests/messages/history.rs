@@ -11,7 +11,7 @@ use tokio_postgres::NoTls;
 use uuid::Uuid;
 use windrow::store::message::MessagesQuery;
 use windrow::store::{Scope, Store};
-use windrow_fault::{Ground, wait};
+use windrow_fault::{Fixture, wait};
 
 use crate::{WITHIN, number, owner, stream};
 
@@ -67,12 +67,12 @@ struct Effect {
 }
 
 /// From now on the database takes notes.
-pub(crate) async fn record(ground: &Ground) {
-    if ground.database().contains("://") {
-        connect(ground.database(), async |client| client.batch_execute(POSTGRES).await.unwrap())
+pub(crate) async fn record(fixture: &Fixture) {
+    if fixture.database().contains("://") {
+        connect(fixture.database(), async |client| client.batch_execute(POSTGRES).await.unwrap())
             .await;
     } else {
-        block_in_place(|| file(ground.database()).execute_batch(SQLITE).unwrap());
+        block_in_place(|| file(fixture.database()).execute_batch(SQLITE).unwrap());
     }
 }
 
@@ -94,11 +94,11 @@ pub(crate) async fn settle(store: &dyn Store) {
 
 /// Every message took effect once and in its stream's order, under the one who owned the stream; and
 /// partitions changed hands as they should.
-pub(crate) async fn check(ground: &Ground, written: &BTreeMap<String, u64>) {
-    check_effects(ground.store(), written).await;
-    let letters = ground.store().dead_letters(&Scope::All, query()).await.unwrap();
+pub(crate) async fn check(fixture: &Fixture, written: &BTreeMap<String, u64>) {
+    check_effects(fixture.store(), written).await;
+    let letters = fixture.store().dead_letters(&Scope::All, query()).await.unwrap();
     assert_eq!(letters.rows, [], "nothing is to be given up on");
-    let (takes, effects) = notes(ground).await;
+    let (takes, effects) = notes(fixture).await;
     check_takes(&takes);
     for Effect { stream, version, instance, said } in &effects {
         let owner = instance.map(|instance| instance.to_string());
@@ -145,11 +145,11 @@ fn check_takes(takes: &[Take]) {
     }
 }
 
-async fn notes(ground: &Ground) -> (Vec<Take>, Vec<Effect>) {
-    if !ground.database().contains("://") {
-        return block_in_place(|| notes_of_file(ground.database()));
+async fn notes(fixture: &Fixture) -> (Vec<Take>, Vec<Effect>) {
+    if !fixture.database().contains("://") {
+        return block_in_place(|| notes_of_file(fixture.database()));
     }
-    connect(ground.database(), async |client| {
+    connect(fixture.database(), async |client| {
         let takes = client.query(TAKES, &[]).await.unwrap();
         let takes = takes.iter().map(|row| {
             let (no, epoch, instance) = (row.get(0), row.get(1), row.get(2));

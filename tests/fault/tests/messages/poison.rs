@@ -6,9 +6,9 @@ use windrow::domain::Queue;
 use windrow::store::message::{MessagesQuery, NewMessage};
 use windrow::store::{Scope, Store};
 use windrow_fault::instance::{ATTEMPT, Bounds, POISON};
-use windrow_fault::{Backend, Ground, wait};
+use windrow_fault::{Backend, Fixture, wait};
 
-use crate::herd::Herd;
+use crate::instances::Instances;
 use crate::{WITHIN, history, number, numbered, on_both_stores, owner, stream};
 
 const ATTEMPTS_MAX: u32 = 3;
@@ -22,9 +22,9 @@ const KILLER: u64 = 4;
 on_both_stores!(a_message_that_kills_its_instances_is_given_up_on_alone);
 
 async fn a_message_that_kills_its_instances_is_given_up_on_alone(backend: Backend) {
-    let ground = Ground::on(backend).await;
-    history::record(&ground).await;
-    let mut herd = Herd::start(&ground, 2, BOUNDS).await;
+    let fixture = Fixture::on(backend).await;
+    history::record(&fixture).await;
+    let mut instances = Instances::start(&fixture, 2, BOUNDS).await;
     let mut written: BTreeMap<String, u64> = BTreeMap::new();
     for no in 1..=MESSAGES {
         let names = (0..STREAMS).map(|at| format!("s{at}")).chain([BAD.to_owned()]);
@@ -36,32 +36,32 @@ async fn a_message_that_kills_its_instances_is_given_up_on_alone(backend: Backen
                 false => message,
             }
         });
-        ground.store().send(messages.collect()).await.unwrap();
+        fixture.store().send(messages.collect()).await.unwrap();
     }
     let mut deaths = 0;
     let look = || {
-        deaths += herd.replace_ended();
-        let left = ground.store().messages(&Scope::All, all());
+        deaths += instances.replace_ended();
+        let left = fixture.store().messages(&Scope::All, all());
         async move { left.await.ok()?.rows.is_empty().then_some(()) }
     };
     let state = || async {
-        format!("{:#?}", ground.store().messages(&Scope::All, all()).await.unwrap().rows)
+        format!("{:#?}", fixture.store().messages(&Scope::All, all()).await.unwrap().rows)
     };
     wait::until(WITHIN, look, state).await;
-    let letters = ground.store().dead_letters(&Scope::All, all()).await.unwrap().rows;
+    let letters = fixture.store().dead_letters(&Scope::All, all()).await.unwrap().rows;
     let ids: Vec<&str> = letters.iter().map(|letter| letter.message.id.as_str()).collect();
     assert_eq!(ids, [format!("{BAD}-{KILLER}")], "{letters:#?}");
     assert_eq!(letters[0].message.attempts, ATTEMPTS_MAX, "{letters:#?}");
     // The first death charges nobody: it is not known whose it was.
     assert_eq!(deaths, ATTEMPTS_MAX + 1, "{letters:#?}");
-    herd.all_run();
+    instances.all_run();
     written.remove(BAD);
-    history::check_effects(ground.store(), &written).await;
-    let events = ground.store().read_stream(&owner(), &stream(BAD), 1, 100).await.unwrap();
+    history::check_effects(fixture.store(), &written).await;
+    let events = fixture.store().read_stream(&owner(), &stream(BAD), 1, 100).await.unwrap();
     let numbers: Vec<u64> = events.iter().map(|event| number(&event.payload)).collect();
     let wanted: Vec<u64> = (1..=MESSAGES).filter(|no| *no != KILLER).collect();
     assert_eq!(numbers, wanted, "those before and behind it");
-    check_uncharged(ground.store()).await;
+    check_uncharged(fixture.store()).await;
 }
 
 fn all() -> MessagesQuery {

@@ -8,9 +8,9 @@ use windrow::domain::partition::{PartitionNo, partition_of};
 use windrow::engine::clock::Clock;
 use windrow::store::Store;
 use windrow_fault::instance::{Bounds, PARTITIONS};
-use windrow_fault::{Backend, Ground, wait};
+use windrow_fault::{Backend, Fixture, wait};
 
-use crate::herd::Herd;
+use crate::instances::Instances;
 use crate::{WITHIN, history, numbered, on_both_stores, owner, stream};
 
 const STALE_MS: u64 = 3_000;
@@ -20,24 +20,24 @@ const INSTANCES: usize = 3;
 on_both_stores!(partitions_of_a_killed_instance_are_served_within_twice_the_stale_time);
 
 async fn partitions_of_a_killed_instance_are_served_within_twice_the_stale_time(backend: Backend) {
-    let ground = Ground::on(backend).await;
-    history::record(&ground).await;
-    let mut herd = Herd::start(&ground, INSTANCES, BOUNDS).await;
+    let fixture = Fixture::on(backend).await;
+    history::record(&fixture).await;
+    let mut instances = Instances::start(&fixture, INSTANCES, BOUNDS).await;
     let names = one_stream_each();
-    wait_shared(ground.store()).await;
-    send(ground.store(), &names, 1).await;
-    history::settle(ground.store()).await;
+    wait_shared(fixture.store()).await;
+    send(fixture.store(), &names, 1).await;
+    history::settle(fixture.store()).await;
 
     let clock = Clock::machine();
-    herd.kill(0);
-    send(ground.store(), &names, 2).await;
-    history::settle(ground.store()).await;
+    instances.kill(0);
+    send(fixture.store(), &names, 2).await;
+    history::settle(fixture.store()).await;
     let took = clock.elapsed();
     println!("{backend:?}: served again after {} ms", took.as_millis());
     assert!(took > Duration::from_millis(STALE_MS / 2), "nobody died: {took:?}");
     assert!(took < Duration::from_millis(2 * STALE_MS), "it took {took:?}");
-    herd.all_run();
-    history::check(&ground, &names.into_iter().map(|name| (name, 2)).collect()).await;
+    instances.all_run();
+    history::check(&fixture, &names.into_iter().map(|name| (name, 2)).collect()).await;
 }
 
 async fn send(store: &dyn Store, names: &[String], no: u64) {

@@ -6,7 +6,7 @@ use windrow::domain::event::VersionConflict;
 use windrow::store::Kind;
 use windrow::store::event::{Append, NewEvent};
 use windrow::store::message::Headers;
-use windrow_fault::{Backend, Ground, ground, rounds};
+use windrow_fault::{Backend, Fixture, fixture, rounds};
 
 use crate::{on_both_stores, owner, stream};
 
@@ -15,10 +15,10 @@ const STREAM: &str = "raced";
 on_both_stores!(of_two_writers_one_wins_and_the_other_is_told_both_versions);
 
 async fn of_two_writers_one_wins_and_the_other_is_told_both_versions(backend: Backend) {
-    let base = Ground::on(backend).await;
+    let base = Fixture::on(backend).await;
     let mut handles = Vec::new();
     for _ in 0..3 {
-        handles.push(ground::open(base.database()).await.unwrap());
+        handles.push(fixture::open(base.database()).await.unwrap());
     }
     for version in 0..rounds(100, 1000) {
         let mut race = JoinSet::new();

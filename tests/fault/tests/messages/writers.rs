@@ -14,7 +14,7 @@ use windrow::domain::Queue;
 use windrow::engine::clock::Clock;
 use windrow::store::message::NewMessage;
 use windrow::store::{Retry, Scope, Store};
-use windrow_fault::{ground, wait};
+use windrow_fault::{fixture, wait};
 
 use crate::{WITHIN, numbered};
 
@@ -22,7 +22,7 @@ const WRITERS: usize = 4;
 const STREAMS: usize = 200;
 /// One send in so many is cut off half way.
 const CUT_ONE_IN: u8 = 4;
-const PATIENCE: Duration = Duration::from_secs(10);
+const SEND_WITHIN: Duration = Duration::from_secs(10);
 
 /// What they wrote.
 pub(crate) struct Written {
@@ -47,11 +47,11 @@ impl Writers {
         let (stop, wanted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(u64::MAX)));
         let mut writers = JoinSet::new();
         for no in 0..WRITERS {
-            let store = ground::open(database).await.unwrap();
+            let store = fixture::open(database).await.unwrap();
             let (dice, stop) = (fastrand::Rng::with_seed(seed ^ (no as u64 + 1)), stop.clone());
             writers.spawn(async move { write(&*store, no, dice, &stop).await });
         }
-        let (store, until) = (ground::open(look).await.unwrap(), wanted.clone());
+        let (store, until) = (fixture::open(look).await.unwrap(), wanted.clone());
         let mut reader = JoinSet::new();
         reader.spawn(async move { follow(&*store, &until).await });
         Self { writers, reader, stop, wanted }
@@ -106,8 +106,9 @@ async fn insist(store: &dyn Store, messages: &[NewMessage], dice: &mut fastrand:
     let mut repeats = 0;
     loop {
         let is_cut = dice.u8(0..CUT_ONE_IN) == 0;
-        let patience = if is_cut { Duration::from_micros(dice.u64(100..20_000)) } else { PATIENCE };
-        match timeout(patience, store.send(messages.to_vec())).await {
+        let within =
+            if is_cut { Duration::from_micros(dice.u64(100..20_000)) } else { SEND_WITHIN };
+        match timeout(within, store.send(messages.to_vec())).await {
             Ok(Ok(sent)) => {
                 let duplicates = sent.iter().filter(|sent| sent.is_duplicate).count();
                 assert!(duplicates == 0 || duplicates == sent.len(), "half of it: {sent:?}");

@@ -1,7 +1,7 @@
 //! Real brokers at the running server: what is sent reaches each of them, and what they bring is
 //! handled once, though they are stopped and started in between.
 
-mod bed;
+mod fixture;
 
 use serde_json::{Value, json};
 use windrow_e2e::Server;
@@ -10,7 +10,7 @@ use windrow_e2e::server::WITHIN;
 use windrow_fault::{Backend, wait};
 use windrow_testkit::upstream::{Reply, Script, Upstream};
 
-use bed::Bed;
+use fixture::Brokers;
 
 /// Brokers are away for longer than the usual number of tries lasts.
 const PATIENT: &str =
@@ -22,9 +22,9 @@ async fn send(server: &Server, key: &str, id: &str) -> bool {
     let message =
         json!({ "stream": STREAM, "kind": "order.placed", "id": id, "payload": { "of": id } });
     let request = Request::new("POST", "/v1/messages", key).json(message.to_string());
-    let answer = request.send(server.address()).await;
-    assert_eq!(answer.status, 202, "{answer:?}");
-    answer.json()["data"][0]["duplicate"].as_bool().unwrap()
+    let response = request.send(server.address()).await;
+    assert_eq!(response.status, 202, "{response:?}");
+    response.json()["data"][0]["duplicate"].as_bool().unwrap()
 }
 
 async fn rows(server: &Server, key: &str, path: &str) -> Vec<Value> {
@@ -49,9 +49,9 @@ fn once<T: PartialEq>(all: Vec<T>) -> Vec<T> {
     })
 }
 
-fn publishers(bed: &Bed) -> String {
-    let (nats, redis, rabbitmq) = (bed.nats.url(), bed.redis.url(), bed.rabbitmq.url());
-    let exchange = bed.exchange();
+fn publishers(brokers: &Brokers) -> String {
+    let (nats, redis, rabbitmq) = (brokers.nats.url(), brokers.redis.url(), brokers.rabbitmq.url());
+    let exchange = brokers.exchange();
     format!(
         "{PATIENT}\
          [publish.to-nats]\ntype = \"nats\"\nserver = {{ url = \"{nats}\" }}\nstream = \"OUT\"\n\
@@ -63,32 +63,32 @@ fn publishers(bed: &Bed) -> String {
 }
 
 async fn what_is_sent_reaches_every_broker(backend: Backend) {
-    let Some(mut bed) = Bed::start(format!("out-{backend:?}")).await else { return };
-    bed.make_queue().await;
-    let server = Server::with_tables(backend, &publishers(&bed), &[]).await;
+    let Some(mut brokers) = Brokers::start(format!("out-{backend:?}")).await else { return };
+    brokers.make_queue().await;
+    let server = Server::with_tables(backend, &publishers(&brokers), &[]).await;
     let key = server.key("ann").await;
     assert!(!send(&server, &key, "m1").await);
     outbox(&server, &key, <[Value]>::is_empty).await;
     assert!(send(&server, &key, "m1").await, "it is known though it is gone");
 
-    bed.stop();
+    brokers.stop();
     send(&server, &key, "m2").await;
     send(&server, &key, "m3").await;
     let failed = |rows: &[Value]| rows.len() == 2 && rows[0]["error"].is_string();
     outbox(&server, &key, failed).await;
-    bed.start_again();
+    brokers.start_again();
     outbox(&server, &key, <[Value]>::is_empty).await;
     assert!(rows(&server, &key, "/v1/dead-letters").await.is_empty());
 
     let sent = ["m1", "m2", "m3"];
     let names = ["Nats-Msg-Id", "Windrow-Id"];
-    let at_nats = bed.stored_in_nats("OUT", names).await;
+    let at_nats = brokers.stored_in_nats("OUT", names).await;
     assert_eq!(at_nats, sent.map(|id| [format!("ann:{id}"), id.to_owned()]), "no repeat is kept");
-    let at_redis = once(bed.stored_in_redis("out:ann").await);
+    let at_redis = once(brokers.stored_in_redis("out:ann").await);
     let ids: Vec<&str> = at_redis.iter().map(|entry| entry["id"].as_str()).collect();
     assert_eq!(ids, sent);
     assert_eq!((&*at_redis[0]["stream"], &*at_redis[0]["payload"]), (STREAM, r#"{"of":"m1"}"#));
-    let at_rabbitmq = once(bed.taken_from_rabbitmq().await);
+    let at_rabbitmq = once(brokers.taken_from_rabbitmq().await);
     let routed = "shop.orders/17.order.placed";
     assert_eq!(at_rabbitmq, sent.map(|id| [routed.to_owned(), id.to_owned()]));
     server.check();
@@ -104,9 +104,9 @@ async fn what_is_sent_reaches_every_broker_though_they_stop_on_postgres() {
     what_is_sent_reaches_every_broker(Backend::Postgres).await;
 }
 
-fn consumers(bed: &Bed, handler: &Upstream) -> String {
-    let (nats, rabbitmq, url) = (bed.nats.url(), bed.rabbitmq.url(), handler.url());
-    let exchange = bed.exchange();
+fn consumers(brokers: &Brokers, handler: &Upstream) -> String {
+    let (nats, rabbitmq, url) = (brokers.nats.url(), brokers.rabbitmq.url(), handler.url());
+    let exchange = brokers.exchange();
     format!(
         "{PATIENT}\
          [inbox.orders]\nkinds = [\"order.*\"]\nurl = \"{url}/orders\"\n\
@@ -134,11 +134,11 @@ fn handled(handler: &Upstream) -> [Vec<(String, String)>; 2] {
 }
 
 /// Gives both brokers these messages, each under its own id.
-async fn put(bed: &Bed, numbers: &[u32]) {
+async fn put(brokers: &Brokers, numbers: &[u32]) {
     for no in numbers {
         let text = r#"{"n": 1}"#;
-        bed.put_to_nats("shop.nats.order.placed", &format!("n{no}"), text).await;
-        bed.put_to_rabbitmq("shop.rabbitmq.order.placed", &format!("r{no}"), text).await;
+        brokers.put_to_nats("shop.nats.order.placed", &format!("n{no}"), text).await;
+        brokers.put_to_rabbitmq("shop.rabbitmq.order.placed", &format!("r{no}"), text).await;
     }
 }
 
@@ -149,22 +149,22 @@ async fn handles(server: &Server, handler: &Upstream, count: usize) {
 }
 
 async fn what_brokers_bring_is_handled_once(backend: Backend) {
-    let Some(mut bed) = Bed::start(format!("in-{backend:?}")).await else { return };
-    bed.make_stream("IN", "shop.>").await;
-    bed.make_exchange().await;
+    let Some(mut brokers) = Brokers::start(format!("in-{backend:?}")).await else { return };
+    brokers.make_stream("IN", "shop.>").await;
+    brokers.make_exchange().await;
     let handler = Upstream::start(Script::always(Reply::json(200, ""))).await.unwrap();
-    let server = Server::with_tables(backend, &consumers(&bed, &handler), &[]).await;
+    let server = Server::with_tables(backend, &consumers(&brokers, &handler), &[]).await;
     // The server makes the queue.
     let consuming = || async { (server.said().matches("Consuming.").count() == 2).then_some(()) };
     wait::until(WITHIN, consuming, || async { server.said() }).await;
-    put(&bed, &[1]).await;
+    put(&brokers, &[1]).await;
     handles(&server, &handler, 1).await;
     // The same again, and something new behind it: when that was handled, the repeat was passed over.
-    put(&bed, &[1, 2]).await;
+    put(&brokers, &[1, 2]).await;
     handles(&server, &handler, 2).await;
-    bed.stop();
-    bed.start_again();
-    put(&bed, &[2, 1, 3]).await;
+    brokers.stop();
+    brokers.start_again();
+    put(&brokers, &[2, 1, 3]).await;
     handles(&server, &handler, 3).await;
 
     let of = |letter: &str| -> Vec<(String, String)> {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use windrow::domain::{Owner, Stream};
 use windrow_fault::stored::Server;
-use windrow_fault::{ground, input};
+use windrow_fault::{fixture, input};
 use windrow_testkit::upstream::{Seen, Upstream};
 
 use super::keys;
@@ -79,7 +79,7 @@ pub(super) async fn events_are_as_they_were(left: &Unpacked, server: &Server) {
 }
 
 pub(super) async fn the_snapshot_stands(left: &Unpacked) {
-    let store = ground::open(&left.database).await.unwrap();
+    let store = fixture::open(&left.database).await.unwrap();
     let owner = Owner::new(input::OWNER).unwrap();
     let stream = Stream::new(format!("batch/{}", left.told("done"))).unwrap();
     let snapshot = store.snapshot(&owner, &stream).await.unwrap().unwrap();

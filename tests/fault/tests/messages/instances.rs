@@ -6,35 +6,41 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use windrow_fault::instance::{Bounds, setup};
-use windrow_fault::{Ground, Program, wait};
+use windrow_fault::{Fixture, Program, wait};
 
 use crate::WITHIN;
 
 /// The instances of a test.
-pub(crate) struct Herd<'a> {
-    ground: &'a Ground,
+pub(crate) struct Instances<'a> {
+    fixture: &'a Fixture,
     bounds: Bounds,
     programs: Vec<Program>,
     /// When each that stands still goes on, in rounds of the dice.
     frozen: Vec<Option<u32>>,
     /// What happened to them.
-    pub(crate) tally: Tally,
+    pub(crate) counts: FaultCounts,
 }
 
 /// How often something was done to an instance.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct FaultCounts {
     pub(crate) killed: u32,
     pub(crate) frozen: u32,
     pub(crate) stopped: u32,
 }
 
-impl<'a> Herd<'a> {
+impl<'a> Instances<'a> {
     /// Sets the database up and starts that many.
-    pub(crate) async fn start(ground: &'a Ground, count: usize, bounds: Bounds) -> Self {
-        ground.store().set_up(setup()).await.unwrap();
-        let programs: Vec<Program> = (0..count).map(|no| spawn(ground, bounds, no)).collect();
-        Self { ground, bounds, programs, frozen: vec![None; count], tally: Tally::default() }
+    pub(crate) async fn start(fixture: &'a Fixture, count: usize, bounds: Bounds) -> Self {
+        fixture.store().set_up(setup()).await.unwrap();
+        let programs: Vec<Program> = (0..count).map(|no| spawn(fixture, bounds, no)).collect();
+        Self {
+            fixture,
+            bounds,
+            programs,
+            frozen: vec![None; count],
+            counts: FaultCounts::default(),
+        }
     }
 
     /// `kill -9`, and nobody takes its place.
@@ -45,7 +51,7 @@ impl<'a> Herd<'a> {
 
     fn replace(&mut self, no: usize) -> Program {
         self.frozen[no] = None;
-        std::mem::replace(&mut self.programs[no], spawn(self.ground, self.bounds, no))
+        std::mem::replace(&mut self.programs[no], spawn(self.fixture, self.bounds, no))
     }
 
     /// Starts others for those that ended; gives how many did.
@@ -71,12 +77,12 @@ impl<'a> Herd<'a> {
                 0..4 => {
                     // It may stand still: that is killed the same.
                     self.replace(no).kill();
-                    self.tally.killed += 1;
+                    self.counts.killed += 1;
                 }
                 4..9 if self.frozen[no].is_none() => {
                     self.programs[no].freeze().await;
                     self.frozen[no] = Some(dice.u32(1..10));
-                    self.tally.frozen += 1;
+                    self.counts.frozen += 1;
                 }
                 9 if self.frozen[no].is_none() => {
                     let mut old = self.replace(no);
@@ -85,7 +91,7 @@ impl<'a> Herd<'a> {
                     // One that has only just begun does not listen yet.
                     let is_young = status.signal() == Some(Signal::TERM.as_raw());
                     assert!(status.success() || is_young, "{status}: {}", old.said());
-                    self.tally.stopped += 1;
+                    self.counts.stopped += 1;
                 }
                 _ => {}
             }
@@ -124,8 +130,8 @@ impl<'a> Herd<'a> {
     }
 }
 
-fn spawn(ground: &Ground, bounds: Bounds, no: usize) -> Program {
+fn spawn(fixture: &Fixture, bounds: Bounds, no: usize) -> Program {
     let mut command = Command::new(env!("CARGO_BIN_EXE_instance"));
-    command.arg(ground.database()).args(bounds.words());
-    Program::start(ground, &format!("instance-{no}"), command)
+    command.arg(fixture.database()).args(bounds.words());
+    Program::start(fixture, &format!("instance-{no}"), command)
 }

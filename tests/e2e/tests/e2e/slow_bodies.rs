@@ -63,15 +63,15 @@ async fn an_upload_that_is_cut_off_is_never_seen_and_frees_its_place() {
         // Its place is free as soon as the server knows.
         let again = Request::upload(&key, b"--x".to_vec());
         let look = || async {
-            let answer = again.send(to).await;
-            (answer.status != 429).then_some(answer)
+            let response = again.send(to).await;
+            (response.status != 429).then_some(response)
         };
-        let answer = wait::until(WITHIN, look, || async { "its place stays taken".to_owned() });
-        answer.await.refused(400);
+        let response = wait::until(WITHIN, look, || async { "its place stays taken".to_owned() });
+        response.await.refused(400);
         assert_eq!(files(&server, &key).await, [""; 0], "{place}");
     }
-    let answer = Request::upload(&key, good_form()).send(to).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
+    let response = Request::upload(&key, good_form()).send(to).await;
+    assert_eq!(response.status, 200, "{response:?}");
     assert_eq!(files(&server, &key).await, ["in.jsonl"]);
     server.check();
 }
@@ -83,11 +83,12 @@ async fn an_upload_too_many_is_told_to_come_again() {
     let look = || async {
         // Whichever of the two comes first has the only place; this one keeps it.
         let _held = Request::upload(&key, &good_form()[..200]).promising(1000).begin(to).await;
-        let answer = Request::upload(&key, b"--x".to_vec()).send(to).await;
-        (answer.status == 429).then_some(answer)
+        let response = Request::upload(&key, b"--x".to_vec()).send(to).await;
+        (response.status == 429).then_some(response)
     };
-    let answer = wait::until(Duration::from_secs(10), look, || async { "never".to_owned() }).await;
-    assert_eq!(answer.refused(429), "uploads_exceeded");
-    assert!(answer.head.contains("retry-after: "), "{}", answer.head);
+    let response =
+        wait::until(Duration::from_secs(10), look, || async { "never".to_owned() }).await;
+    assert_eq!(response.refused(429), "uploads_exceeded");
+    assert!(response.head.contains("retry-after: "), "{}", response.head);
     server.check();
 }

@@ -23,7 +23,7 @@ const LOOKS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Default)]
-struct Tally {
+struct Visits {
     requests: AtomicU64,
     uploads: AtomicU64,
     errors: Mutex<Vec<String>>,
@@ -31,28 +31,28 @@ struct Tally {
     batches: Mutex<Vec<String>>,
 }
 
-pub(crate) async fn crowd(windrow: &Windrow, size: Size) -> Result<Figure> {
+pub(crate) async fn visits(windrow: &Windrow, size: Size) -> Result<Figure> {
     let upstream = Upstream::start()?;
     let server = Arc::new(Server::start(windrow, tempfile::tempdir()?, Some(&upstream.url))?);
     let content: Bytes = (1..=LINES).map(load::line_text).collect::<String>().into();
-    let tally = Arc::new(Tally::default());
+    let visits = Arc::new(Visits::default());
     let until = Instant::now() + size.crowded;
     let mut clients = JoinSet::new();
     for _ in 0..CLIENTS {
-        let (server, tally, content) = (server.clone(), tally.clone(), content.clone());
+        let (server, visits, content) = (server.clone(), visits.clone(), content.clone());
         clients.spawn(async move {
             while Instant::now() < until {
-                if let Err(error) = visit(&server, &tally, content.clone(), until).await {
-                    tally.errors.lock().await.push(format!("{error:#}"));
+                if let Err(error) = visit(&server, &visits, content.clone(), until).await {
+                    visits.errors.lock().await.push(format!("{error:#}"));
                 }
             }
         });
     }
     clients.join_all().await;
-    check(&server, &tally, &content).await?;
-    let errors = tally.errors.lock().await;
+    check(&server, &visits, &content).await?;
+    let errors = visits.errors.lock().await;
     let (requests, uploads) =
-        (tally.requests.load(Ordering::Relaxed), tally.uploads.load(Ordering::Relaxed));
+        (visits.requests.load(Ordering::Relaxed), visits.uploads.load(Ordering::Relaxed));
     #[expect(clippy::cast_precision_loss, reason = "counts of a bench")]
     Ok(Figure {
         name: "errors of 200 clients",
@@ -73,32 +73,32 @@ pub(crate) async fn crowd(windrow: &Windrow, size: Size) -> Result<Figure> {
 }
 
 /// One upload, one batch, and some looks at it.
-async fn visit(server: &Server, tally: &Tally, content: Bytes, until: Instant) -> Result<()> {
+async fn visit(server: &Server, visits: &Visits, content: Bytes, until: Instant) -> Result<()> {
     let file = server.upload_bytes(content).await.context("upload")?;
-    tally.uploads.fetch_add(1, Ordering::Relaxed);
-    tally.files.lock().await.push(file.clone());
+    visits.uploads.fetch_add(1, Ordering::Relaxed);
+    visits.files.lock().await.push(file.clone());
     let batch = server.create(&file).await.context("create")?;
-    tally.batches.lock().await.push(batch.clone());
-    tally.requests.fetch_add(2, Ordering::Relaxed);
+    visits.batches.lock().await.push(batch.clone());
+    visits.requests.fetch_add(2, Ordering::Relaxed);
     for _ in 0..LOOKS {
         if Instant::now() >= until {
             return Ok(());
         }
         server.batch(&batch).await.context("poll")?;
-        tally.requests.fetch_add(1, Ordering::Relaxed);
+        visits.requests.fetch_add(1, Ordering::Relaxed);
         tokio::time::sleep(PAUSE).await;
     }
     Ok(())
 }
 
 /// No upload is lost, and every batch ends.
-async fn check(server: &Server, tally: &Tally, content: &Bytes) -> Result<()> {
-    for file in tally.files.lock().await.iter() {
+async fn check(server: &Server, visits: &Visits, content: &Bytes) -> Result<()> {
+    for file in visits.files.lock().await.iter() {
         let sent = server.get(&format!("/v1/files/{file}/content")).send().await?;
         ensure!(sent.status().is_success(), "{file} is gone: {}", sent.status());
         ensure!(sent.bytes().await? == content, "{file} is not what was sent");
     }
-    for batch in tally.batches.lock().await.iter() {
+    for batch in visits.batches.lock().await.iter() {
         server.completed(batch).await?;
     }
     Ok(())

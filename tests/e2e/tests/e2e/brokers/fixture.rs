@@ -36,7 +36,7 @@ static RABBITMQ: LazyLock<Mutex<Broker>> =
     LazyLock::new(|| Mutex::new(Broker::rabbitmq().unwrap()));
 
 /// The three of them.
-pub(super) struct Bed {
+pub(super) struct Brokers {
     pub(super) nats: Broker,
     pub(super) redis: Broker,
     pub(super) rabbitmq: MutexGuard<'static, Broker>,
@@ -44,7 +44,7 @@ pub(super) struct Bed {
     name: String,
 }
 
-impl Bed {
+impl Brokers {
     /// None where one is missing and may be.
     pub(super) async fn start(name: String) -> Option<Self> {
         for (program, found) in [

@@ -1,4 +1,4 @@
-//! The ground a fault happens on: a database that nobody else uses, and a folder.
+//! The fixture of a test: a database of its own, and a folder.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub enum Backend {
 }
 
 /// A database and a folder, gone when it is dropped.
-pub struct Ground {
+pub struct Fixture {
     store: Arc<dyn Store>,
     database: String,
     // Dropped after the store, which has connections to it.
@@ -42,7 +42,7 @@ pub struct Ground {
     folder: TempDir,
 }
 
-impl Ground {
+impl Fixture {
     /// A new one.
     ///
     /// # Panics
@@ -58,8 +58,8 @@ impl Ground {
             Backend::Postgres => {
                 let migrate = |url: String| async move { open(&url).await.map(drop) };
                 let clone = Database::fresh(migrate).await;
-                let ground = Self::over(clone.url(), folder()).await;
-                Self { _clone: Some(clone), ..ground }
+                let fixture = Self::over(clone.url(), folder()).await;
+                Self { _clone: Some(clone), ..fixture }
             }
         }
     }

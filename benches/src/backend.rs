@@ -9,7 +9,7 @@ use windrow_store::Store;
 
 /// One backend under measurement.
 #[async_trait]
-pub(crate) trait Bed: Send + Sync {
+pub(crate) trait Backend: Send + Sync {
     /// Its name in the table.
     fn name(&self) -> &'static str;
 
