@@ -97,7 +97,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     process.serve(|stop| async move {
         app.serve(listener, tls, stop).await.context("the server ended")
     });
-    let summary = process.run_until_stopped(move |batch| metrics.closed(batch)).await?;
+    let summary = process.run_until_stopped(move |batch| metrics.observe_closed(batch)).await?;
     let released = summary.report.released;
     context.print_result(&serde_json::json!({ "released": released }), || {
         format!("Stopped: released {} lines.", text::count(released))

@@ -130,27 +130,26 @@ impl Default for Options {
 impl Options {
     /// `Invalid`, naming the bound, when one is out of its own bounds.
     pub(super) fn check(&self) -> windrow_store::Result<()> {
-        let verb = "start runner";
         let held = self.messages_held_max as u64;
-        within(verb, "partitions", self.partitions.into(), PARTITIONS_MAX.into())?;
-        within(verb, "own_max", self.own_max.into(), PARTITIONS_MAX.into())?;
-        within(verb, "heartbeat_ms", self.heartbeat_ms, HOUR_MS)?;
-        within(verb, "stale_ms", self.stale_ms.saturating_sub(2 * self.heartbeat_ms), HOUR_MS)?;
-        within(verb, "poll_ms", self.poll_ms, HOUR_MS)?;
-        within(verb, "poll_awake_ms", self.poll_awake_ms, self.poll_ms)?;
-        within(verb, "streams_in_flight_max", self.streams_in_flight_max as u64, held)?;
-        within(verb, "messages_held_max", held, HELD_MAX as u64)?;
-        within(verb, "read_messages_max", self.read_messages_max.into(), READ_MAX.into())?;
+        within("partitions", self.partitions.into(), PARTITIONS_MAX.into())?;
+        within("own_max", self.own_max.into(), PARTITIONS_MAX.into())?;
+        within("heartbeat_ms", self.heartbeat_ms, HOUR_MS)?;
+        within("stale_ms", self.stale_ms.saturating_sub(2 * self.heartbeat_ms), HOUR_MS)?;
+        within("poll_ms", self.poll_ms, HOUR_MS)?;
+        within("poll_awake_ms", self.poll_awake_ms, self.poll_ms)?;
+        within("streams_in_flight_max", self.streams_in_flight_max as u64, held)?;
+        within("messages_held_max", held, HELD_MAX as u64)?;
+        within("read_messages_max", self.read_messages_max.into(), READ_MAX.into())?;
         let stream = self.stream_messages_max.into();
-        within(verb, "stream_messages_max", stream, self.read_messages_max.into())?;
-        within(verb, "commit_messages_max", self.commit_messages_max as u64, SEND_MAX as u64)?;
-        within(verb, "commits_in_flight_max", self.commits_in_flight_max as u64, 64)?;
+        within("stream_messages_max", stream, self.read_messages_max.into())?;
+        within("commit_messages_max", self.commit_messages_max as u64, SEND_MAX as u64)?;
+        within("commits_in_flight_max", self.commits_in_flight_max as u64, 64)?;
         let transactions = self.transactions_in_flight_max as u64;
-        within(verb, "transactions_in_flight_max", transactions, 64)?;
-        within(verb, "handler_ms_max", self.handler_ms_max, 24 * HOUR_MS)?;
-        within(verb, "processing_after_ms", self.processing_after_ms, 24 * HOUR_MS)?;
-        within(verb, "give_up_secs", self.give_up.give_up_secs, GIVE_UP_SECS_MAX)?;
-        within(verb, "away_backoff_ms_max", self.give_up.backoff_ms_max, 24 * HOUR_MS)?;
-        within(verb, "attempts_max", self.retry.attempts_max.into(), 1_000)
+        within("transactions_in_flight_max", transactions, 64)?;
+        within("handler_ms_max", self.handler_ms_max, 24 * HOUR_MS)?;
+        within("processing_after_ms", self.processing_after_ms, 24 * HOUR_MS)?;
+        within("give_up_secs", self.give_up.give_up_secs, GIVE_UP_SECS_MAX)?;
+        within("away_backoff_ms_max", self.give_up.backoff_ms_max, 24 * HOUR_MS)?;
+        within("attempts_max", self.retry.attempts_max.into(), 1_000)
     }
 }

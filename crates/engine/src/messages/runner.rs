@@ -118,8 +118,8 @@ impl Builder {
     /// service or another number of partitions.
     pub async fn start(self) -> Result<Runner> {
         let Self { store, service, registry, options, clock } = self;
-        options.check()?;
-        registry.check()?;
+        let checked = options.check().and_then(|()| registry.check());
+        checked.map_err(|error| error.named("start runner", ""))?;
         let setup = Setup {
             service: service.clone(),
             partitions: options.partitions,

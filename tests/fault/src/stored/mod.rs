@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use windrow_testkit::upstream::{Reply, Seen};
+use windrow_testkit::upstream::{Reply, ReceivedRequest};
 
 use crate::{Backend, input};
 
@@ -80,13 +80,13 @@ pub fn requests(model: &str, lines: u64) -> String {
 }
 
 /// The line, if it is one of the run.
-pub fn hay(seen: &Seen) -> Option<u64> {
+pub fn hay(seen: &ReceivedRequest) -> Option<u64> {
     let body: Value = serde_json::from_slice(&seen.body).ok()?;
     (body["model"] == HAY).then(|| input::line_of(&seen.body))
 }
 
 /// A wallet that keeps its money in its state and tells of it, and receivers that take everything.
-pub fn receive(seen: &Seen) -> Reply {
+pub fn receive(seen: &ReceivedRequest) -> Reply {
     if seen.path != "/wallet" {
         return if seen.path == input::ENDPOINT { Reply::Echo } else { Reply::json(200, "{}") };
     }

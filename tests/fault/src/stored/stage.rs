@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::{HAY, HAY_LINES, KEY, address, requests};
 use crate::program::BOUNDS;
-use crate::raw::{Answer, Request};
+use crate::raw::{Response, Request};
 use crate::{Backend, Program, wait};
 
 /// Longest any single state may take to be reached, on a machine that is busy.
@@ -107,7 +107,7 @@ pub struct Server {
 
 impl Server {
     /// What it answers to a request with the admin's key and, if there is one, under that name.
-    pub async fn ask(&self, request: (&str, &str), name: Option<&str>, body: &Value) -> Answer {
+    pub async fn ask(&self, request: (&str, &str), name: Option<&str>, body: &Value) -> Response {
         let (method, path) = request;
         let request = Request::new(method, path, KEY);
         let request = name.iter().fold(request, |it, name| it.header("idempotency-key", name));

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use windrow_testkit::kept::{assert_kept, assert_none_gone};
 
-use crate::kit::Desk;
+use crate::support::Workdir;
 
 fn crate_folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
@@ -44,8 +44,8 @@ fn migrations_stay_byte_for_byte() {
 
 /// What the help of a command names: commands below it, options, how many arguments, and their values.
 /// Options of every command are told once, at the top.
-async fn add_command(desk: &Desk, path: &[&str], lines: &mut Vec<String>) {
-    let said = desk.windrow(&[path, &["--help"]].concat()).await;
+async fn add_command(workdir: &Workdir, path: &[&str], lines: &mut Vec<String>) {
+    let said = workdir.windrow(&[path, &["--help"]].concat()).await;
     assert_eq!(said.code, 0, "{said:?}");
     let (called, mut section, mut below) = (["windrow"].iter().chain(path), "", Vec::new());
     let called = called.copied().collect::<Vec<_>>().join(" ");
@@ -77,22 +77,22 @@ async fn add_command(desk: &Desk, path: &[&str], lines: &mut Vec<String>) {
     }
     for name in below {
         lines.push(format!("{called} {name}"));
-        Box::pin(add_command(desk, &[path, &[name]].concat(), lines)).await;
+        Box::pin(add_command(workdir, &[path, &[name]].concat(), lines)).await;
     }
 }
 
 #[tokio::test]
 async fn commands_and_options_keep_their_names() {
     let mut lines = Vec::new();
-    add_command(&Desk::new(), &[], &mut lines).await;
+    add_command(&Workdir::new(), &[], &mut lines).await;
     hold("commands.txt", lines);
 }
 
 /// Every key with the variables that set it, as `windrow config` tells where a value came from.
 #[tokio::test]
 async fn keys_of_the_configuration_keep_their_names_and_variables() {
-    let desk = Desk::new();
-    let config = desk.windrow(&["config", "--json"]).await.json();
+    let workdir = Workdir::new();
+    let config = workdir.windrow(&["config", "--json"]).await.json();
     let values = config["values"].as_object().unwrap().clone();
     let text = |value: &Value| match value {
         Value::Null => "none".to_owned(),
@@ -112,7 +112,7 @@ async fn keys_of_the_configuration_keep_their_names_and_variables() {
         let pairs: Vec<(String, String)> = pairs.collect();
         let pairs: Vec<(&str, &str)> =
             pairs.iter().map(|(name, text)| (&**name, &**text)).collect();
-        let said = desk.windrow_with(&["config", "--json"], &pairs).await;
+        let said = workdir.windrow_with(&["config", "--json"], &pairs).await;
         assert_eq!(said.code, 0, "{said:?}");
         from.push(said.json()["values"].clone());
     }
@@ -129,9 +129,9 @@ async fn keys_of_the_configuration_keep_their_names_and_variables() {
 /// A file with every key of every table that has no bound: each must still be known.
 #[tokio::test]
 async fn tables_of_the_configuration_keep_their_keys() {
-    let desk = Desk::new();
-    desk.write("windrow.toml", &fs::read_to_string(kept("tables.toml")).unwrap());
-    let said = desk.windrow(&["config", "--json"]).await;
+    let workdir = Workdir::new();
+    workdir.write("windrow.toml", &fs::read_to_string(kept("tables.toml")).unwrap());
+    let said = workdir.windrow(&["config", "--json"]).await;
     assert_eq!(said.code, 0, "{said:?}");
 }
 

@@ -14,7 +14,7 @@ use tokio::process::Child;
 use windrow_testkit::upstream::{Reply, Script, Upstream};
 
 use super::hold;
-use crate::kit::{Desk, Said, ended, signal};
+use crate::support::{Workdir, CommandOutput, ended, signal};
 
 /// Looks that are taken for something to happen. Each starts a process.
 const LOOKS_MAX: u32 = 500;
@@ -22,7 +22,7 @@ const ADMIN_KEY: (&str, &str) = ("WINDROW_ADMIN_KEY", "wr_frozen_admin_key");
 
 /// The desk with everything on it, and what was seen.
 struct Scene {
-    desk: Desk,
+    workdir: Workdir,
     upstream: Upstream,
     fields: BTreeSet<String>,
 }
@@ -46,7 +46,7 @@ fn script() -> Script {
 
 impl Scene {
     async fn new() -> Self {
-        let (desk, upstream) = (Desk::new(), Upstream::start(script()).await.unwrap());
+        let (workdir, upstream) = (Workdir::new(), Upstream::start(script()).await.unwrap());
         let url = upstream.url();
         let config = format!(
             "max_attempts_error = 2\nbackoff_ms_min = 1\nbackoff_ms_max = 1\nsweep_ms_min = 10\n\
@@ -56,7 +56,7 @@ impl Scene {
              secrets = [\"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"]\n\
              [publish.hook]\ntype = \"webhook\"\nurl = \"{url}/hook\"\n"
         );
-        desk.write("windrow.toml", &config);
+        workdir.write("windrow.toml", &config);
         let line = |(number, model): (usize, &&str)| {
             let body = format!("{{\"model\":\"{model}\",\"name\":\"mug\"}}");
             format!(
@@ -64,9 +64,9 @@ impl Scene {
             )
         };
         let lines: String = ["good", "bad", "gone"].iter().enumerate().map(line).collect();
-        desk.write("a.jsonl", &lines);
-        desk.write("wrong.jsonl", &format!("{lines}oops\n{lines}"));
-        Self { desk, upstream, fields: BTreeSet::new() }
+        workdir.write("a.jsonl", &lines);
+        workdir.write("wrong.jsonl", &format!("{lines}oops\n{lines}"));
+        Self { workdir, upstream, fields: BTreeSet::new() }
     }
 
     /// Notes the fields of each line of JSON.
@@ -79,8 +79,8 @@ impl Scene {
     }
 
     /// Runs a command with `--json`, and notes what it says.
-    async fn say(&mut self, code: i32, args: &[&str]) -> Said {
-        let said = self.desk.windrow(&[args, &["--json"]].concat()).await;
+    async fn say(&mut self, code: i32, args: &[&str]) -> CommandOutput {
+        let said = self.workdir.windrow(&[args, &["--json"]].concat()).await;
         assert_eq!(said.code, code, "{args:?}: {said:?}");
         let is_name =
             |word: &&&str| word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
@@ -165,7 +165,7 @@ impl Scene {
     /// A server at work, and where it listens.
     async fn serve(&mut self) -> (Child, String) {
         let args = ["serve", "--listen", "127.0.0.1:0", "--json"];
-        let mut child = self.desk.command(&args, &[ADMIN_KEY]).spawn().unwrap();
+        let mut child = self.workdir.command(&args, &[ADMIN_KEY]).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
         let line = lines.next_line().await.unwrap().expect("it says where it listens");
         self.note("serve", &line);
@@ -177,7 +177,7 @@ impl Scene {
 
     /// A worker that takes part in both, batches and messages.
     async fn work(&self) -> Child {
-        let child = self.desk.spawn(&["work", "--json"]);
+        let child = self.workdir.spawn(&["work", "--json"]);
         let pid = child.id().unwrap();
         self.until(&format!("SELECT count(*) FROM members WHERE pid = {pid}"), "2").await;
         self.until("SELECT service FROM message_setup", "windrow").await;
@@ -192,7 +192,7 @@ impl Scene {
     }
 
     fn database(&self) -> Connection {
-        Connection::open(self.desk.path("home/.local/share/windrow/windrow.db")).unwrap()
+        Connection::open(self.workdir.path("home/.local/share/windrow/windrow.db")).unwrap()
     }
 
     /// Looks until a query of the database gives this.
@@ -201,7 +201,7 @@ impl Scene {
             if texts(&self.database(), query).join(" ") == wanted {
                 return;
             }
-            self.desk.windrow(&["migrate"]).await;
+            self.workdir.windrow(&["migrate"]).await;
         }
         panic!("{query} gives {:?}", texts(&self.database(), query));
     }
@@ -396,7 +396,7 @@ async fn what_is_printed_stored_sent_and_measured_keeps_its_names() {
     scene.batches().await;
     let (server, address) = scene.serve().await;
     scene.messages().await;
-    let line = scene.desk.read("a.jsonl").lines().next().unwrap().to_owned();
+    let line = scene.workdir.read("a.jsonl").lines().next().unwrap().to_owned();
     let job = ask(&address, "POST /api/jobs?name=a.jsonl", &line).await;
     assert!(job.starts_with("HTTP/1.1 201"), "{job}");
     ask(&address, "GET /v1/batches/batch_00000000000000000000000000000000", "").await;

@@ -170,7 +170,7 @@ impl Registry {
             ConsumerKind::Transactional(consumer) => Some(consumer.ms_max()),
         });
         let mut bounds = objects.chain(consumers);
-        bounds.try_for_each(|ms_max| within("start runner", "ms_max", ms_max, SCRIPT_MS_MAX))
+        bounds.try_for_each(|ms_max| within("ms_max", ms_max, SCRIPT_MS_MAX))
     }
 
     /// What is to be done with a message, or why nothing can be.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use windrow::domain::{Owner, Stream};
 use windrow_fault::stored::Server;
 use windrow_fault::{fixture, input};
-use windrow_testkit::upstream::{Seen, Upstream};
+use windrow_testkit::upstream::{ReceivedRequest, Upstream};
 
 use super::keys;
 use super::unpack::Unpacked;
@@ -42,7 +42,7 @@ pub(super) async fn messages_arrive_once_and_in_order(
     }
     server.until("/v1/messages", |waits| waits["data"] == json!([])).await;
     let at = |path: &'static str, stream: &'static str| {
-        move |seen: &Seen| seen.path == path && seen.header("windrow-stream") == stream
+        move |seen: &ReceivedRequest| seen.path == path && seen.header("windrow-stream") == stream
     };
     assert_eq!(keys(receiver, at("/hook", "orders/1")), ["o-1", "o-2", "o-3"]);
     assert_eq!(keys(receiver, at("/hook", "orders/2")), ["bad"]);
