@@ -11,7 +11,7 @@ use windrow_domain::{BatchId, FileId, InstanceId, LeaseId, Owner, Target};
 use windrow_store::Store;
 use windrow_store::batch::NewBatch;
 use windrow_store::claim::{Request, Tranche};
-use windrow_store::ingest::{Chunk, NewFile, NewLane, NewLine, Verdict};
+use windrow_store::ingest::{Chunk, FileVerdict, NewFile, NewLane, NewLine};
 use windrow_store::record::{Finished, Outcomes, Turn};
 
 /// Lines of a tranche.
@@ -63,7 +63,7 @@ pub(crate) async fn file(store: &dyn Store, lines: u64) -> Result<FileId> {
         };
         store.add_lines(id, chunk).await?;
     }
-    store.seal_file(id, Verdict::Valid).await?;
+    store.seal_file(id, FileVerdict::Valid).await?;
     Ok(id)
 }
 

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use tokio::io::{AsyncRead, ReadBuf};
 use windrow_domain::{FileId, Owner};
 use windrow_engine::ingest::{Options, ingest};
-use windrow_store::ingest::{Chunk, File, FileState, NewFile, Verdict};
+use windrow_store::ingest::{Chunk, File, FileState, FileVerdict, NewFile};
 use windrow_store::{Ingest, Result, Scope};
 
 const LINE_BYTES: usize = 300;
@@ -40,7 +40,7 @@ impl Ingest for Nowhere {
         Ok(())
     }
 
-    async fn seal_file(&self, id: FileId, verdict: Verdict) -> Result<File> {
+    async fn seal_file(&self, id: FileId, verdict: FileVerdict) -> Result<File> {
         let (state, _, endpoint) = verdict.columns();
         assert_eq!(state, FileState::Sealed);
         Ok(File {

@@ -112,7 +112,7 @@ mod tests {
     /// Keys that were handed out are known by it.
     #[test]
     fn the_hash_of_a_key_is_that_of_its_whole_text() {
-        let hash = ApiKey::given("wr_1_abc").unwrap().hash();
+        let hash = ApiKey::parse("wr_1_abc").unwrap().hash();
         let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(hash, "3a194fe352888292c3d1b21c8a4ab9d7cf836ed0a88e764eb467ffa7e2278932");
     }

@@ -8,7 +8,7 @@ use windrow_domain::batch::{Ending, Event, Refused, apply};
 use windrow_domain::{BatchId, Counts, FileId, Phase, State};
 use windrow_store::batch::{METADATA_PAIRS_MAX, NewBatch, Reprocess, Select};
 use windrow_store::error::{Error, Kind};
-use windrow_store::ingest::Verdict;
+use windrow_store::ingest::FileVerdict;
 use windrow_store::inspect::BatchesQuery;
 use windrow_store::{Batches, Claim, Finalise, Ingest, Inspect, Scope, Sweep};
 
@@ -142,7 +142,7 @@ pub async fn a_batch_needs_a_sealed_file_of_its_owner(world: &impl World) {
 /// batch leaves the file open, and a repeat finds both.
 pub async fn a_file_and_its_batch_come_together_or_not_at_all(world: &impl World) {
     let store = world.store();
-    let verdict = || Verdict::ValidFor("/v1/x".to_owned());
+    let verdict = || FileVerdict::ValidFor("/v1/x".to_owned());
     let is_hidden = async |id| kind(store.file(&Scope::All, id).await) == Kind::Missing;
     let key = Some("once".to_owned());
     let sheet = Sheet::of("ada").lines(MODEL, 3);
@@ -171,7 +171,7 @@ pub async fn a_file_and_its_batch_come_together_or_not_at_all(world: &impl World
 
     let bad = Sheet::of("ada").lines(MODEL, 1);
     bad.write(store).await;
-    let errors = Verdict::Invalid(vec![line_error(1)]);
+    let errors = FileVerdict::Invalid(vec![line_error(1)]);
     let failed = store.create_batch_with_file(run_over(bad.id, "ada"), errors).await.unwrap();
     assert_eq!((failed.state, failed.errors), (State::Failed, vec![line_error(1)]));
     check(store, made.id).await;

@@ -17,7 +17,7 @@ use windrow_store::batch::{Batch, NewBatch};
 use windrow_store::claim::{Request, Tranche};
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::finalise::Rows;
-use windrow_store::ingest::{Chunk, File, LineError, NewFile, NewLane, NewLine, Verdict};
+use windrow_store::ingest::{Chunk, File, FileVerdict, LineError, NewFile, NewLane, NewLine};
 use windrow_store::inspect::{FinishedLine, FinishedQuery, PendingLine, PendingQuery};
 use windrow_store::record::{Again, Finished, Fold, Outcomes, Reply, Turn};
 use windrow_store::{Scope, Store};
@@ -246,12 +246,12 @@ impl Sheet {
 
     pub(crate) async fn sealed(&self, store: &impl Store) -> File {
         self.write(store).await;
-        store.seal_file(self.id, Verdict::Valid).await.expect("a file with requests seals")
+        store.seal_file(self.id, FileVerdict::Valid).await.expect("a file with requests seals")
     }
 
     pub(crate) async fn seal_invalid(&self, store: &impl Store, errors: Vec<LineError>) -> File {
         self.write(store).await;
-        let verdict = Verdict::Invalid(errors);
+        let verdict = FileVerdict::Invalid(errors);
         store.seal_file(self.id, verdict).await.expect("an invalid file is kept")
     }
 

@@ -6,14 +6,14 @@ use windrow_domain::{FileId, LaneNo, State};
 use windrow_store::batch::{Reprocess, Select};
 use windrow_store::error::Kind;
 use windrow_store::ingest::{
-    CHUNK_BYTES_MAX, CHUNK_LINES_MAX, Chunk, ENDPOINT_BYTES_MAX, ERRORS_MAX, FileState, NewLane,
-    NewLine, Verdict,
+    CHUNK_BYTES_MAX, CHUNK_LINES_MAX, Chunk, ENDPOINT_BYTES_MAX, ERRORS_MAX, FileState,
+    FileVerdict, NewLane, NewLine,
 };
 use windrow_store::inspect::FilesQuery;
 use windrow_store::{Batches, Ingest, Inspect, Members, Scope, Store};
 
 use crate::World;
-use crate::abandon::Patience;
+use crate::cancellation::CancelAfter;
 use crate::fixture::*;
 
 /// Until it is sealed, a file exists for nobody but its writer.
@@ -44,7 +44,7 @@ pub async fn opening_again_has_no_effect(world: &impl World) {
     store.open_file(sheet.new_file()).await.unwrap();
     store.add_lines(sheet.id, second).await.unwrap();
 
-    let file = store.seal_file(sheet.id, Verdict::Valid).await.unwrap();
+    let file = store.seal_file(sheet.id, FileVerdict::Valid).await.unwrap();
     assert_eq!((file.lines, file.chunks), (4, 2));
     assert_eq!(file.created_at, now(world) - jiff::SignedDuration::from_secs(5));
 }
@@ -58,7 +58,7 @@ pub async fn an_open_file_may_still_be_told_when_it_ends(world: &impl World) {
     sheet.write(store).await;
     store.expire_file(sheet.id, soon).await.unwrap();
     store.expire_file(sheet.id, soon).await.unwrap();
-    let sealed = store.seal_file(sheet.id, Verdict::Valid).await.unwrap();
+    let sealed = store.seal_file(sheet.id, FileVerdict::Valid).await.unwrap();
     assert_eq!(sealed.expires_at, Some(soon));
 
     assert_eq!(kind(store.expire_file(sheet.id, late).await), Kind::Missing);
@@ -73,7 +73,7 @@ pub async fn opening_what_is_not_yours_or_sealed_is_a_conflict(world: &impl Worl
     let stolen = Sheet { owner: owner("bob"), ..sheet.clone() };
     assert_eq!(kind(store.open_file(stolen.new_file()).await), Kind::Conflict);
 
-    store.seal_file(sheet.id, Verdict::Valid).await.unwrap();
+    store.seal_file(sheet.id, FileVerdict::Valid).await.unwrap();
     assert_eq!(kind(store.open_file(sheet.new_file()).await), Kind::Conflict);
     assert_eq!(kind(store.open_file(stolen.new_file()).await), Kind::Conflict);
 }
@@ -89,7 +89,7 @@ pub async fn a_chunk_written_twice_counts_once(world: &impl World) {
     }
     store.add_lines(sheet.id, sheet.chunks().remove(0)).await.unwrap();
 
-    let file = store.seal_file(sheet.id, Verdict::Valid).await.unwrap();
+    let file = store.seal_file(sheet.id, FileVerdict::Valid).await.unwrap();
     assert_eq!((file.lines, file.chunks), (6, 2));
     let bytes: u64 = sheet.chunks().iter().map(Chunk::bytes).sum();
     assert_eq!(file.bytes, bytes);
@@ -106,7 +106,7 @@ pub async fn a_gap_in_chunks_is_a_conflict(world: &impl World) {
     assert_eq!(kind(store.add_lines(sheet.id, third.clone()).await), Kind::Conflict);
     store.add_lines(sheet.id, second).await.unwrap();
     store.add_lines(sheet.id, third).await.unwrap();
-    assert_eq!(store.seal_file(sheet.id, Verdict::Valid).await.unwrap().lines, 6);
+    assert_eq!(store.seal_file(sheet.id, FileVerdict::Valid).await.unwrap().lines, 6);
 }
 
 /// Numbers within a lane are dense, in a chunk and from chunk to chunk; what is refused leaves
@@ -137,7 +137,7 @@ pub async fn lines_that_are_not_dense_are_refused_whole(world: &impl World) {
     assert!(matches!(refused, Kind::Invalid | Kind::Conflict), "{refused:?}");
 
     store.add_lines(sheet.id, second).await.unwrap();
-    assert_eq!(store.seal_file(sheet.id, Verdict::Valid).await.unwrap().lines, 8);
+    assert_eq!(store.seal_file(sheet.id, FileVerdict::Valid).await.unwrap().lines, 8);
     assert_bytes_read_back(world, &sheet).await;
 }
 
@@ -159,7 +159,7 @@ pub async fn lanes_are_named_densely_and_once(world: &impl World) {
     assert_eq!(kind(store.add_lines(sheet.id, twice).await), Kind::Invalid);
 
     store.add_lines(sheet.id, good).await.unwrap();
-    assert_eq!(store.seal_file(sheet.id, Verdict::Valid).await.unwrap().lines, 2);
+    assert_eq!(store.seal_file(sheet.id, FileVerdict::Valid).await.unwrap().lines, 2);
 }
 
 /// A file has at most so many lanes; one more is a typed error and the file goes on.
@@ -180,7 +180,7 @@ pub async fn more_lanes_than_the_bound_is_invalid(world: &impl World) {
     };
     assert_eq!(kind(store.add_lines(sheet.id, over).await), Kind::Invalid);
 
-    store.seal_file(sheet.id, Verdict::Valid).await.unwrap();
+    store.seal_file(sheet.id, FileVerdict::Valid).await.unwrap();
     let batch = store.create_batch(run_over(sheet.id, "ada")).await.unwrap();
     assert_eq!(store.lanes(&Scope::All, batch.id).await.unwrap().len(), LANES_MAX);
     check(store, batch.id).await;
@@ -206,7 +206,7 @@ pub async fn a_chunk_over_its_bounds_is_invalid(world: &impl World) {
     assert_eq!(kind(store.add_lines(sheet.id, heavy).await), Kind::Invalid);
 
     sheet.write(store).await;
-    assert_eq!(store.seal_file(sheet.id, Verdict::Valid).await.unwrap().lines, 1);
+    assert_eq!(store.seal_file(sheet.id, FileVerdict::Valid).await.unwrap().lines, 1);
 }
 
 /// There is nothing to add to, or to seal, where no file was opened; a complete one is fixed.
@@ -215,11 +215,11 @@ pub async fn only_an_open_file_takes_lines(world: &impl World) {
     let sheet = Sheet::of("ada").lines(MODEL, 4).in_chunks_of(2);
     let [first, second] = sheet.chunks().try_into().expect("two chunks");
     assert_eq!(kind(store.add_lines(FileId::new(), first.clone()).await), Kind::Missing);
-    assert_eq!(kind(store.seal_file(FileId::new(), Verdict::Valid).await), Kind::Missing);
+    assert_eq!(kind(store.seal_file(FileId::new(), FileVerdict::Valid).await), Kind::Missing);
 
     store.open_file(sheet.new_file()).await.unwrap();
     store.add_lines(sheet.id, first).await.unwrap();
-    let sealed = store.seal_file(sheet.id, Verdict::Valid).await.unwrap();
+    let sealed = store.seal_file(sheet.id, FileVerdict::Valid).await.unwrap();
     assert_eq!(kind(store.add_lines(sheet.id, second).await), Kind::Conflict);
     assert_eq!(store.file(&scope("ada"), sheet.id).await.unwrap(), sealed);
 }
@@ -233,7 +233,7 @@ pub async fn sealing_fixes_the_file_and_can_be_repeated(world: &impl World) {
     let opened_at = now(world);
     sheet.write(store).await;
     pass(world, 1000);
-    let file = store.seal_file(sheet.id, Verdict::Valid).await.unwrap();
+    let file = store.seal_file(sheet.id, FileVerdict::Valid).await.unwrap();
 
     assert_eq!((file.id, &file.owner), (sheet.id, &sheet.owner));
     assert_eq!((file.name.as_str(), file.purpose.as_str()), ("requests.jsonl", "batch"));
@@ -243,11 +243,11 @@ pub async fn sealing_fixes_the_file_and_can_be_repeated(world: &impl World) {
     assert_eq!(file.expires_at, sheet.expires_at);
 
     pass(world, 1000);
-    assert_eq!(store.seal_file(sheet.id, Verdict::Valid).await.unwrap(), file);
+    assert_eq!(store.seal_file(sheet.id, FileVerdict::Valid).await.unwrap(), file);
     assert_eq!(store.file(&scope("ada"), sheet.id).await.unwrap(), file);
     assert_eq!(store.file(&Scope::All, sheet.id).await.unwrap(), file);
     // A second opinion comes too late, however it is answered.
-    let _ = store.seal_file(sheet.id, Verdict::Invalid(vec![line_error(1)])).await;
+    let _ = store.seal_file(sheet.id, FileVerdict::Invalid(vec![line_error(1)])).await;
     assert_eq!(store.file(&scope("ada"), sheet.id).await.unwrap(), file);
 }
 
@@ -258,10 +258,10 @@ pub async fn a_file_without_a_request_is_never_valid(world: &impl World) {
     let empty = Sheet::of("ada");
     for sheet in [blank, empty] {
         sheet.write(store).await;
-        assert_eq!(kind(store.seal_file(sheet.id, Verdict::Valid).await), Kind::Invalid);
+        assert_eq!(kind(store.seal_file(sheet.id, FileVerdict::Valid).await), Kind::Invalid);
         let mut error = line_error(1);
         (error.code, error.line) = ("empty_file".to_owned(), None);
-        let verdict = Verdict::Invalid(vec![error.clone()]);
+        let verdict = FileVerdict::Invalid(vec![error.clone()]);
         let file = store.seal_file(sheet.id, verdict).await.unwrap();
         assert_eq!((file.state, file.lines), (FileState::Invalid, 0));
         assert_eq!(store.file_errors(&scope("ada"), sheet.id).await.unwrap(), vec![error]);
@@ -274,13 +274,13 @@ pub async fn a_file_knows_what_all_its_lines_ask_for(world: &impl World) {
     let store = world.store();
     let sheet = Sheet::of("ada").lines(MODEL, 2);
     sheet.write(store).await;
-    let long = Verdict::ValidFor("/".repeat(ENDPOINT_BYTES_MAX + 1));
+    let long = FileVerdict::ValidFor("/".repeat(ENDPOINT_BYTES_MAX + 1));
     assert_eq!(kind(store.seal_file(sheet.id, long).await), Kind::Invalid);
-    let verdict = Verdict::ValidFor("/v1/chat/completions".to_owned());
+    let verdict = FileVerdict::ValidFor("/v1/chat/completions".to_owned());
     let file = store.seal_file(sheet.id, verdict.clone()).await.unwrap();
     assert_eq!(file.endpoint.as_deref(), Some("/v1/chat/completions"));
     assert_eq!(store.seal_file(sheet.id, verdict).await.unwrap(), file);
-    assert_eq!(store.seal_file(sheet.id, Verdict::Valid).await.unwrap(), file);
+    assert_eq!(store.seal_file(sheet.id, FileVerdict::Valid).await.unwrap(), file);
     assert_eq!(store.file(&scope("ada"), sheet.id).await.unwrap(), file);
     let several = Sheet::of("ada").lines(MODEL, 1).seal(store).await;
     assert_eq!(store.file(&scope("ada"), several).await.unwrap().endpoint, None);
@@ -296,7 +296,7 @@ pub async fn a_file_tells_its_lanes_and_the_sizes_of_its_chunks(world: &impl Wor
     sheet.write(store).await;
     assert_eq!(kind(store.file_lanes(&Scope::All, sheet.id).await), Kind::Missing, "it is open");
     assert_eq!(kind(store.chunk_sizes(&Scope::All, sheet.id).await), Kind::Missing);
-    store.seal_file(sheet.id, Verdict::Valid).await.unwrap();
+    store.seal_file(sheet.id, FileVerdict::Valid).await.unwrap();
     let lanes = store.file_lanes(&scope("ada"), sheet.id).await.unwrap();
     let told: Vec<_> =
         lanes.iter().map(|lane| (lane.lane, lane.target.as_str(), lane.lines)).collect();
@@ -373,7 +373,7 @@ pub async fn an_invalid_file_keeps_its_errors_and_bytes(world: &impl World) {
     let kept = store.file_errors(&scope("ada"), sheet.id).await.unwrap();
     assert_eq!(kept, errors[..ERRORS_MAX]);
     assert_bytes_read_back(world, &sheet).await;
-    let again = store.seal_file(sheet.id, Verdict::Invalid(errors)).await.unwrap();
+    let again = store.seal_file(sheet.id, FileVerdict::Invalid(errors)).await.unwrap();
     assert_eq!(again, file);
     assert_eq!(kind(store.open_file(sheet.new_file()).await), Kind::Conflict);
 
@@ -426,10 +426,10 @@ pub async fn an_upload_can_be_given_up(world: &impl World) {
     sheet.write(store).await;
     assert_eq!(kind(store.drop_file(&scope("bob"), sheet.id).await), Kind::Missing);
     store.drop_file(&scope("ada"), sheet.id).await.unwrap();
-    assert!(store.seal_file(sheet.id, Verdict::Valid).await.is_err());
+    assert!(store.seal_file(sheet.id, FileVerdict::Valid).await.is_err());
     let (rows, _) = reap_all(store, 10).await;
     assert!(rows >= 20, "its lines were reaped: {rows}");
-    assert_eq!(kind(store.seal_file(sheet.id, Verdict::Valid).await), Kind::Missing);
+    assert_eq!(kind(store.seal_file(sheet.id, FileVerdict::Valid).await), Kind::Missing);
 }
 
 /// Another owner's file does not exist, whatever is asked of it.
@@ -509,7 +509,7 @@ pub async fn a_lane_without_a_line_is_invalid(world: &impl World) {
     assert_eq!(kind(store.add_lines(sheet.id, none).await), Kind::Invalid);
 
     store.add_lines(sheet.id, good).await.unwrap();
-    store.seal_file(sheet.id, Verdict::Valid).await.unwrap();
+    store.seal_file(sheet.id, FileVerdict::Valid).await.unwrap();
     let batch = store.create_batch(run_over(sheet.id, "ada")).await.unwrap().id;
     assert_eq!(Worker::on(store).drain(batch, &[MODEL, "model-b"]).await, [batch]);
     check(store, batch).await;
@@ -530,7 +530,7 @@ pub async fn a_lane_number_past_the_bound_is_invalid(world: &impl World) {
         assert_eq!(kind(store.add_lines(sheet.id, past).await), Kind::Invalid);
     }
     store.add_lines(sheet.id, good).await.unwrap();
-    assert_eq!(store.seal_file(sheet.id, Verdict::Valid).await.unwrap().lines, 2);
+    assert_eq!(store.seal_file(sheet.id, FileVerdict::Valid).await.unwrap().lines, 2);
     assert_bytes_read_back(world, &sheet).await;
 }
 
@@ -539,7 +539,7 @@ pub async fn a_lane_number_past_the_bound_is_invalid(world: &impl World) {
 pub async fn an_abandoned_chunk_can_be_written_again(world: &impl World) {
     let store = world.store();
     let line = vec![b'x'; 8192];
-    for patience in Patience::growing() {
+    for cut in CancelAfter::growing() {
         let mut sheet = Sheet::of("ada");
         for no in 0..160 {
             sheet = sheet.raw((no % 7 > 0).then_some(MODEL), line.clone());
@@ -548,14 +548,14 @@ pub async fn an_abandoned_chunk_can_be_written_again(world: &impl World) {
         let [large, small] = sheet.chunks().try_into().expect("two chunks");
         assert!(large.bytes() >= 1 << 20, "large enough to take a while");
         store.open_file(sheet.new_file()).await.unwrap();
-        patience.wait(store.add_lines(sheet.id, large.clone())).await;
+        cut.run(store.add_lines(sheet.id, large.clone())).await;
         store.members().await.expect("the next call is answered");
         for chunk in [large, small] {
             let written = store.add_lines(sheet.id, chunk).await;
-            written.unwrap_or_else(|error| panic!("{patience:?}: {}", whole_text(&error)));
+            written.unwrap_or_else(|error| panic!("{cut:?}: {}", whole_text(&error)));
         }
-        let file = store.seal_file(sheet.id, Verdict::Valid).await.unwrap();
-        assert_eq!((file.lines, file.chunks), (137, 2), "{patience:?}");
+        let file = store.seal_file(sheet.id, FileVerdict::Valid).await.unwrap();
+        assert_eq!((file.lines, file.chunks), (137, 2), "{cut:?}");
         assert_bytes_read_back(world, &sheet).await;
     }
 }

@@ -3,39 +3,38 @@
 //! A backend's `tests/conformance.rs` says `windrow_store_conformance::suite!(world = make_world);`
 //! and gets one named test for each case, grouped by stage. `make_world` is an async function that
 //! gives a [`World`]: a fresh, empty database and a clock that stands still until a case moves it.
-//! `plane_suite!` does the same, in a module of its own, for a backend that is also a
-//! [`MessageStore`](windrow_store::Plane).
+//! `message_suite!` does the same, in a module of its own, for messages, events, objects and calls.
 //!
 //! Holds throughout: no case waits for real time to pass or reads a clock, but for calls that are
 //! dropped half way; each case has its own world; after each case the database's deadlock counter
-//! is where it was. The list of cases at the end of this file, and that of the message plane in
-//! `plane`, are the only ones: a case that is in neither is dead code, and the compiler says so.
+//! is where it was. The list of cases at the end of this file, and that of messages in
+//! `message`, are the only ones: a case that is in neither is dead code, and the compiler says so.
 //! Absent on purpose: SQL, plans and figures, which are the backends' own tests and the bench.
 
 #![expect(clippy::unwrap_used, reason = "a case that cannot go on has failed, and says where")]
 
-mod abandon;
 mod audit_log;
 mod batch;
+mod cancellation;
 mod claim;
+mod errors;
 mod finalise;
 mod fixture;
 mod ingest;
 mod inspect;
 mod key;
-mod lists;
 mod member;
 mod model;
 mod order;
 mod output;
 mod pages;
+mod random_walk;
 mod record;
 mod reprocess;
 mod rules;
-mod storm;
+mod stress;
 mod sweep;
 mod waiting;
-mod walk;
 
 use async_trait::async_trait;
 use windrow_store::{Store, Time};
@@ -104,9 +103,9 @@ macro_rules! cases {
 }
 
 // Behind the macro, which it uses.
-mod plane;
+mod message;
 
-pub use plane::plane_cases;
+pub use message::message_cases;
 
 cases! { suite, cases;
     ingest {
@@ -331,6 +330,11 @@ cases! { suite, cases;
         a_page_of_finished_lines_is_bounded_in_bytes,
         a_cursor_does_not_bind_the_bytes_of_a_page,
     }
+    errors {
+        a_refused_argument_says_the_same_on_every_database,
+        a_refused_call_says_the_same_on_every_database,
+        a_refused_message_says_the_same_on_every_database,
+    }
     key {
         a_key_is_found_by_its_hash,
         adding_a_key_again_gives_the_same_key,
@@ -344,13 +348,11 @@ cases! { suite, cases;
         keys_are_listed_newest_first,
         a_key_out_of_bounds_is_invalid,
     }
-    lists {
+    pages {
         files_are_listed_either_way_round,
         a_list_of_files_begins_behind_a_file,
         a_list_of_batches_begins_behind_a_batch,
         a_list_begins_behind_nothing_unknown,
-    }
-    pages {
         pending_lines_say_where_they_are,
         pending_pages_join_to_one_list,
         pending_lines_are_filtered,
@@ -384,13 +386,13 @@ cases! { suite, cases;
         rule_12_a_limit_holds_across_instances,
         rule_13_claims_go_in_the_order_of_the_design,
     }
-    storm {
+    stress {
         every_line_ends_once_in_a_storm,
         a_retry_storm_settles,
         steering_in_a_storm_loses_nothing,
         a_killing_line_among_many_workers_fails_alone,
     }
-    walk {
+    random_walk {
         a_walk_agrees_with_the_model_seed_one,
         a_walk_agrees_with_the_model_seed_two,
         a_walk_agrees_with_the_model_seed_three,

@@ -5,7 +5,7 @@ use windrow_domain::attempt::Status;
 use windrow_domain::{Ending, InstanceId, State};
 use windrow_store::batch::NewBatch;
 use windrow_store::error::Kind;
-use windrow_store::ingest::Verdict;
+use windrow_store::ingest::FileVerdict;
 use windrow_store::member::NewMember;
 use windrow_store::sweep::{Lost, Pruned, Retention, WORKER_LOST};
 use windrow_store::{Batches, Claim, Finalise, Ingest, Inspect, Members, Scope, Store, Sweep};
@@ -263,10 +263,10 @@ pub async fn abandoned_uploads_are_pruned(world: &impl World) {
     pass(world, 61_000);
     assert_eq!(store.prune(retention, 10).await.unwrap().files, 1);
     assert!(store.add_lines(sheet.id, chunks[2].clone()).await.is_err());
-    assert!(store.seal_file(sheet.id, Verdict::Valid).await.is_err());
+    assert!(store.seal_file(sheet.id, FileVerdict::Valid).await.is_err());
     let (rows, _) = reap_all(store, 7).await;
     assert!(rows >= 20, "its lines were reaped: {rows}");
-    assert_eq!(kind(store.seal_file(sheet.id, Verdict::Valid).await), Kind::Missing);
+    assert_eq!(kind(store.seal_file(sheet.id, FileVerdict::Valid).await), Kind::Missing);
     assert_eq!(store.file(&Scope::All, sealed).await.unwrap().lines, 1, "a sealed one stays");
 }
 
@@ -335,7 +335,7 @@ pub async fn reaping_spares_what_is_alive(world: &impl World) {
     assert_eq!(reap_all(store, 1000).await, (0, 1));
     check(store, running).await;
     assert!(!is_lost(&worker.complete(&held).await));
-    assert_eq!(store.seal_file(upload.id, Verdict::Valid).await.unwrap().lines, 3);
+    assert_eq!(store.seal_file(upload.id, FileVerdict::Valid).await.unwrap().lines, 3);
     worker.drain(running, &[MODEL]).await;
     assert_eq!(store.find_unclosed(10).await.unwrap(), [running]);
     has_one_result_per_line(store, running, 5).await;

@@ -1,4 +1,7 @@
-//! Making and steering runs.
+//! Batches: created, steered, reprocessed and deleted, in O(lanes).
+//!
+//! Holds throughout: the domain's `apply` decides every move from what was read, and a function makes it
+//! under the locks only if that is still true; else the decision is made again.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +16,11 @@ use windrow_store::batch::{
     Batch, Batches, NewBatch, Reprocess, Reprocessed, Select, put_back_error,
 };
 use windrow_store::error::{Error, Kind, Result};
-use windrow_store::ingest::{Verdict, errors_json};
+use windrow_store::ingest::{FileVerdict, errors_json};
 use windrow_store::{Inspect, Scope};
 
 use crate::PostgresBackend;
-use crate::db::{Call, Sql, sql};
+use crate::db::{Sql, Statement, sql};
 use crate::error::is_stale;
 
 /// How often a decision is made again when the batch moved between looking and locking.
@@ -29,7 +32,7 @@ impl Batches for PostgresBackend {
         self.create(batch, None).await
     }
 
-    async fn create_batch_with_file(&self, batch: NewBatch, verdict: Verdict) -> Result<Batch> {
+    async fn create_batch_with_file(&self, batch: NewBatch, verdict: FileVerdict) -> Result<Batch> {
         self.create(batch, Some(verdict)).await
     }
 
@@ -68,8 +71,8 @@ impl Batches for PostgresBackend {
         ];
         let outputs = [(&batch.0 as _, Type::UUID)];
         let calls = [
-            Call { sql: sql!("batch/delete_batch"), params: &params },
-            Call { sql: sql!("batch/drop_outputs"), params: &outputs },
+            Statement { sql: sql!("batch/delete_batch"), params: &params },
+            Statement { sql: sql!("batch/drop_outputs"), params: &outputs },
         ];
         let answers = self.db.call(&calls).await?;
         let row = answers[0].first().ok_or_else(|| Error::of(Kind::Missing))?;
@@ -103,11 +106,11 @@ impl Batches for PostgresBackend {
 
 impl PostgresBackend {
     /// Creates a batch; with a verdict, its file is sealed in the same transaction.
-    async fn create(&self, batch: NewBatch, verdict: Option<Verdict>) -> Result<Batch> {
+    async fn create(&self, batch: NewBatch, verdict: Option<FileVerdict>) -> Result<Batch> {
         let metadata = serde_json::to_string(&batch.metadata).expect("metadata is text");
         let window = batch.window_secs.map(u64::cast_signed);
         let errors = (!batch.errors.is_empty()).then(|| errors_json(batch.errors.clone()));
-        let (sealed, seal_errors, seal_endpoint) = match verdict.map(Verdict::columns) {
+        let (sealed, seal_errors, seal_endpoint) = match verdict.map(FileVerdict::columns) {
             Some((state, errors, endpoint)) => (Some(state.as_str()), errors, endpoint),
             None => (None, None, None),
         };

@@ -1,4 +1,7 @@
-//! Handing lines out.
+//! Claiming: a function picks a lane, and leases lines of it to one instance.
+//!
+//! Holds throughout: a claim and the reads of its lines leave together, behind the record of the same
+//! turn; where live leases begin is a hint that this process keeps, never a truth.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,7 +15,7 @@ use windrow_domain::{BatchId, InstanceId, LeaseId, Target};
 use windrow_store::claim::{Claim, Extended, Line, Request, Tranche, Waiting};
 use windrow_store::error::Result;
 
-use crate::db::{Call, Sql, sql};
+use crate::db::{Sql, Statement, sql};
 use crate::{PostgresBackend, rows};
 
 /// After so many claims the hint where live leases begin is thrown away and found anew.
@@ -139,10 +142,10 @@ pub(crate) fn prepare(request: &Request) -> Prepared<'_> {
 
 /// The two reads that follow a claim in its transaction. The lease comes last: what a record in
 /// between took away is then taken from the lines, too.
-pub(crate) fn reads<'a>(lease: &'a [crate::db::Param<'a>; 1]) -> [Call<'a>; 2] {
+pub(crate) fn reads<'a>(lease: &'a [crate::db::Param<'a>; 1]) -> [Statement<'a>; 2] {
     [
-        Call { sql: sql!("claim/read_lines"), params: lease },
-        Call { sql: sql!("claim/read_lease"), params: lease },
+        Statement { sql: sql!("claim/read_lines"), params: lease },
+        Statement { sql: sql!("claim/read_lease"), params: lease },
     ]
 }
 

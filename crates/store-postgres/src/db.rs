@@ -82,7 +82,7 @@ pub(crate) fn with_functions(source: &'static str) -> Cow<'static, str> {
 pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// A statement with its parameters.
-pub(crate) struct Call<'a> {
+pub(crate) struct Statement<'a> {
     pub(crate) sql: Sql,
     pub(crate) params: &'a [Param<'a>],
 }
@@ -194,7 +194,7 @@ impl Db {
 
     /// Runs one statement in its own transaction.
     pub(crate) async fn rows(&self, sql: Sql, params: &[Param<'_>]) -> Result<Vec<Row>> {
-        let mut answers = self.call(&[Call { sql, params }]).await?;
+        let mut answers = self.call(&[Statement { sql, params }]).await?;
         Ok(answers.pop().unwrap_or_default())
     }
 
@@ -202,7 +202,7 @@ impl Db {
     /// costs the server one statement. For short ones that lock at most one row, because
     /// behind a pooler the server's timeouts are not set; the wait here is bounded all the same.
     pub(crate) async fn lone(&self, sql: Sql, params: &[Param<'_>]) -> Result<Vec<Row>> {
-        let alone = [Call { sql, params }];
+        let alone = [Statement { sql, params }];
         let mut answers = self.call_within(None, &alone, &[]).await?;
         Ok(answers.pop().unwrap_or_default())
     }
@@ -215,14 +215,14 @@ impl Db {
     }
 
     /// Runs statements in one transaction, sent in one write.
-    pub(crate) async fn call(&self, calls: &[Call<'_>]) -> Result<Vec<Vec<Row>>> {
+    pub(crate) async fn call(&self, calls: &[Statement<'_>]) -> Result<Vec<Vec<Row>>> {
         self.call_within(Some(&self.begin), calls, &[]).await
     }
 
     /// Runs statements in one transaction whose locks end before its write to disk does: the commit
     /// does not wait for the disk, a second one right behind it does, and only then is there an
     /// answer. Many such calls share one write to disk, also when they waited for the same row.
-    pub(crate) async fn call_early(&self, calls: &[Call<'_>]) -> Result<Vec<Vec<Row>>> {
+    pub(crate) async fn call_early(&self, calls: &[Statement<'_>]) -> Result<Vec<Vec<Row>>> {
         // A pooler may take the first commit for the end, and give the connection to another caller.
         if self.options.transaction_pooler {
             return self.call(calls).await;
@@ -233,13 +233,13 @@ impl Db {
     /// The same for one statement that is its own transaction, and says itself that its commit does not
     /// wait for the disk. Not behind a pooler.
     pub(crate) async fn lone_early(&self, sql: Sql, params: &[Param<'_>]) -> Result<Vec<Row>> {
-        let alone = [Call { sql, params }];
+        let alone = [Statement { sql, params }];
         let mut answers = self.call_within(None, &alone, &[FLUSH]).await?;
         Ok(answers.pop().unwrap_or_default())
     }
 
     /// Runs reads that see the same moment.
-    pub(crate) async fn snapshot(&self, calls: &[Call<'_>]) -> Result<Vec<Vec<Row>>> {
+    pub(crate) async fn snapshot(&self, calls: &[Statement<'_>]) -> Result<Vec<Vec<Row>>> {
         // An audit reads everything; the wait here is its bound.
         let begin =
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0";
@@ -250,8 +250,8 @@ impl Db {
     async fn call_within(
         &self,
         begin: Option<&str>,
-        calls: &[Call<'_>],
-        after: &[Call<'_>],
+        calls: &[Statement<'_>],
+        after: &[Statement<'_>],
     ) -> Result<Vec<Vec<Row>>> {
         let client = Inside::of(self.client().await?);
         let answers = self
@@ -269,7 +269,7 @@ impl Db {
         &self,
         client: &Inside,
         bounded: [u64; 3],
-        first: &Call<'_>,
+        first: &Statement<'_>,
     ) -> Result<(), tokio_postgres::Error> {
         let begin = format!("{BEGIN}; {}", bounds("SET LOCAL", bounded));
         let ready = self.ready(client, first).await?;
@@ -280,7 +280,11 @@ impl Db {
     }
 
     /// Ends such a transaction with these statements, under the usual bounds.
-    pub(crate) async fn end(&self, client: Inside, calls: &[Call<'_>]) -> Result<Vec<Vec<Row>>> {
+    pub(crate) async fn end(
+        &self,
+        client: Inside,
+        calls: &[Statement<'_>],
+    ) -> Result<Vec<Vec<Row>>> {
         let answers = self.pipeline(&client, Some((&self.bounds, &self.end)), calls, &[]);
         match self.in_time(answers).await? {
             Ok((answers, _)) => {
@@ -319,8 +323,8 @@ impl Db {
         &self,
         client: &Object,
         frame: Option<(&str, &str)>,
-        calls: &[Call<'_>],
-        after: &[Call<'_>],
+        calls: &[Statement<'_>],
+        after: &[Statement<'_>],
     ) -> Result<(Vec<Vec<Row>>, Afterwards), tokio_postgres::Error> {
         let mut ready = Vec::with_capacity(calls.len() + after.len());
         for call in calls.iter().chain(after) {
@@ -346,7 +350,7 @@ impl Db {
     async fn ready(
         &self,
         client: &Object,
-        call: &Call<'_>,
+        call: &Statement<'_>,
     ) -> Result<Ready, tokio_postgres::Error> {
         let text = call.sql.text(call.params.len());
         if self.options.transaction_pooler {
@@ -363,7 +367,7 @@ fn unknown(cause: tokio_postgres::Error) -> Error {
 }
 
 /// Waits for the disk, behind a commit that did not.
-const FLUSH: Call<'static> = Call { sql: sql!("record/flush"), params: &[] };
+const FLUSH: Statement<'static> = Statement { sql: sql!("record/flush"), params: &[] };
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 const COMMIT: &str = "COMMIT";
@@ -428,7 +432,7 @@ impl Drop for Inside {
 
 async fn run(
     client: &Object,
-    (call, ready): (&Call<'_>, &Ready),
+    (call, ready): (&Statement<'_>, &Ready),
 ) -> Result<Vec<Row>, tokio_postgres::Error> {
     match ready {
         Ready::Prepared(statement) => {

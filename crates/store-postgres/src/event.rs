@@ -1,4 +1,8 @@
-//! What happened.
+//! Events: appended in dense versions by a function that locks streams in sorted order, and a feed of all
+//! of them.
+//!
+//! Holds throughout: the feed goes by transaction and by number within it, and stops before the oldest
+//! transaction that is still open, so that no event appears behind one that was read.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,7 @@
-//! Closing batches.
+//! Finalising: one instance takes a batch whose last lane is done, and closes it.
+//!
+//! Holds throughout: taking is one guarded statement; closing is a function that checks token, generation
+//! and counts under the batch's lock.
 
 use async_trait::async_trait;
 use tokio_postgres::types::Type;

@@ -1,4 +1,7 @@
-//! Taking lines in, by binary `COPY`.
+//! Ingest: a chunk's lines come by binary `COPY`, and a function accounts for them in the same transaction.
+//!
+//! Holds throughout: a chunk is written whole or not at all, and its counters with it; behind a
+//! transaction pooler, one insert of arrays stands in for `COPY`.
 
 use async_trait::async_trait;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -10,9 +13,9 @@ use tokio_postgres::types::Type;
 use windrow_domain::FileId;
 use windrow_store::Scope;
 use windrow_store::error::{Error, Kind, Result};
-use windrow_store::ingest::{Chunk, File, FileState, Ingest, NewFile, Span, Verdict};
+use windrow_store::ingest::{Chunk, File, FileState, FileVerdict, Ingest, NewFile, Span};
 
-use crate::db::{Call, Inside, Param, Sql, sql};
+use crate::db::{Inside, Param, Sql, Statement, sql};
 use crate::error::from_driver;
 use crate::{PostgresBackend, rows};
 
@@ -61,7 +64,7 @@ impl Ingest for PostgresBackend {
         found.first().map(|_| ()).ok_or_else(|| Error::of(Kind::Missing))
     }
 
-    async fn seal_file(&self, file: FileId, verdict: Verdict) -> Result<File> {
+    async fn seal_file(&self, file: FileId, verdict: FileVerdict) -> Result<File> {
         let (state, errors, endpoint) = verdict.columns();
         let params = [
             (&self.db.now() as _, Type::TIMESTAMPTZ),
@@ -105,8 +108,8 @@ impl PostgresBackend {
             let lines = Columns::of(chunk);
             let insert = lines.params(&file);
             let calls = [
-                Call { sql: sql!("ingest/insert_lines"), params: &insert },
-                Call { sql: Sql::value("ingest/finish_chunk"), params: &params },
+                Statement { sql: sql!("ingest/insert_lines"), params: &insert },
+                Statement { sql: Sql::value("ingest/finish_chunk"), params: &params },
             ];
             return self.db.call(&calls).await.map(drop);
         }

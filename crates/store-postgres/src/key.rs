@@ -1,4 +1,7 @@
-//! Who may come in.
+//! Keys: found by the hash of their secret, noted when used, revoked for ever.
+//!
+//! Holds throughout: looking a key up is one statement that locks nothing; of two callers that add the
+//! same key at once, one adds it and the other is told the same or to repeat the call.
 
 use async_trait::async_trait;
 use tokio_postgres::types::Type;

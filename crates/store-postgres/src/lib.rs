@@ -92,7 +92,7 @@ impl PostgresStore {
     pub async fn connect(options: Options) -> Result<Self> {
         let db = Db::open(options)?;
         let (leases_from, claims) = (Arc::default(), Arc::default());
-        let backend = PostgresBackend { db, leases_from, claims, known: Arc::default() };
+        let backend = PostgresBackend { db, leases_from, claims, streams: Arc::default() };
         Ok(Self { backend })
     }
 
@@ -112,7 +112,7 @@ struct PostgresBackend {
     /// Leases before this token were gone when the last claim looked: a hint, never a truth.
     leases_from: Arc<AtomicI64>,
     claims: Arc<AtomicI64>,
-    known: Arc<message::Known>,
+    streams: Arc<message::StreamCache>,
 }
 
 impl Store for PostgresBackend {

@@ -1,4 +1,7 @@
-//! Who takes part.
+//! Members: instances join, send heartbeats, take duties and leave.
+//!
+//! Holds throughout: a heartbeat is one update of one row; a tombstone is for ever, and leaving gives the
+//! leases back in the same transaction; a duty is judged and taken in one guarded statement.
 
 use async_trait::async_trait;
 use tokio_postgres::types::Type;

@@ -140,12 +140,12 @@ pub(crate) async fn run(db: &Db) -> Result<()> {
     let named = |error: Error| error.named(VERB, "database");
     let mut runner = embedded::migrations::runner();
     let client = db.client().await.map_err(named)?;
-    let looked = db.in_time(look(&client, &runner)).await.map_err(named)?;
-    match looked.map_err(driver).map_err(with_right)? {
-        Look::Current => return Ok(()),
-        Look::Closed => return Err(corrupt(NoRight(None))),
-        Look::Newer(applied) => return Err(corrupt(applied)),
-        Look::Behind => {}
+    let state = db.in_time(schema_state(&client, &runner)).await.map_err(named)?;
+    match state.map_err(driver).map_err(with_right)? {
+        SchemaState::Current => return Ok(()),
+        SchemaState::Closed => return Err(corrupt(NoRight(None))),
+        SchemaState::Newer(applied) => return Err(corrupt(applied)),
+        SchemaState::Behind => {}
     }
     // Taken out of the pool: its end gives the lock back, whatever happens in between.
     let mut client = Object::take(client);
@@ -159,7 +159,7 @@ pub(crate) async fn run(db: &Db) -> Result<()> {
 }
 
 /// What the schema is for this program and this role.
-enum Look {
+enum SchemaState {
     /// Up to date.
     Current,
     /// Up to date, and not for this role.
@@ -175,8 +175,11 @@ fn corrupt(cause: impl Into<Cause>) -> Error {
 }
 
 /// Reads, and changes nothing: a role that may create nothing works with what is there.
-async fn look(client: &Client, runner: &Runner) -> Result<Look, tokio_postgres::Error> {
-    let Some(history) = find_history(client).await? else { return Ok(Look::Behind) };
+async fn schema_state(
+    client: &Client,
+    runner: &Runner,
+) -> Result<SchemaState, tokio_postgres::Error> {
+    let Some(history) = find_history(client).await? else { return Ok(SchemaState::Behind) };
     let applied = include_str!("../sql/migrate/applied.sql").replace("{history}", &history);
     let applied = client.query_typed(&applied, &[]).await?;
     let is_same = |(row, ours): (&tokio_postgres::Row, &refinery::Migration)| {
@@ -191,15 +194,15 @@ async fn look(client: &Client, runner: &Runner) -> Result<Look, tokio_postgres::
     if let Some(newer) = applied.iter().find(|row| row.get::<_, i64>(0) > known) {
         let (version, name): (i64, &str) = (newer.get(0), newer.get(1));
         let text = format!("V{version}__{name} was applied, and this program knows up to {known}");
-        return Ok(Look::Newer(text));
+        return Ok(SchemaState::Newer(text));
     }
     if applied.len() != ours.len() || !applied.iter().zip(ours).all(is_same) {
-        return Ok(Look::Behind);
+        return Ok(SchemaState::Behind);
     }
     Ok(match find_functions(client).await? {
-        None => Look::Behind,
-        Some(false) => Look::Closed,
-        Some(true) => Look::Current,
+        None => SchemaState::Behind,
+        Some(false) => SchemaState::Closed,
+        Some(true) => SchemaState::Current,
     })
 }
 

@@ -1,4 +1,7 @@
-//! What objects are.
+//! Objects: the states that handlers keep between calls, read in one statement and written by commits.
+//!
+//! Holds throughout: a state is written under the fence of its stream's partition, which the function
+//! proves; of several states of one object in a commit, the last one counts.
 
 use std::collections::BTreeMap;
 

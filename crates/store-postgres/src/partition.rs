@@ -1,4 +1,7 @@
-//! Who owns which streams.
+//! Partitions: which instance owns which streams, and in which epoch.
+//!
+//! Holds throughout: a take raises the epoch under the partition's lock, which a commit of the last owner
+//! holds until it ends; so nothing is written under an epoch that has passed.
 
 use async_trait::async_trait;
 use tokio_postgres::Row;
@@ -8,7 +11,7 @@ use windrow_domain::{InstanceId, PartitionNo};
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::partition::{Fence, Partition, Partitions, Setup, Taken};
 
-use crate::db::{Call, Param, Sql, sql};
+use crate::db::{Param, Sql, Statement, sql};
 use crate::{PostgresBackend, rows};
 
 #[async_trait]
@@ -24,8 +27,8 @@ impl Partitions for PostgresBackend {
             (&setup.lifecycle as _, Type::BOOL),
         ];
         let calls = [
-            Call { sql: Sql::value("partition/set_up"), params: &params },
-            Call { sql: sql!("partition/setup"), params: &[] },
+            Statement { sql: Sql::value("partition/set_up"), params: &params },
+            Statement { sql: sql!("partition/setup"), params: &[] },
         ];
         let answers = self.db.call(&calls).await?;
         let found = answers[1].first().map(read_setup);
@@ -83,8 +86,8 @@ impl Partitions for PostgresBackend {
         let fences = Fences::of(fences);
         let numbers = [(&fences.numbers as _, Type::INT4_ARRAY)];
         let calls = [
-            Call { sql: Sql::value("partition/fence"), params: &fences.params(&instance.0) },
-            Call { sql: sql!("partition/clear_suspects"), params: &numbers },
+            Statement { sql: Sql::value("partition/fence"), params: &fences.params(&instance.0) },
+            Statement { sql: sql!("partition/clear_suspects"), params: &numbers },
         ];
         self.db.call(&calls).await.map(drop)
     }

@@ -11,7 +11,7 @@ use windrow_domain::{BatchId, Held, LeaseId, LineSet};
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::record::{Fold, Outcomes, Plan, Record, Reply, Turn, plan};
 
-use crate::db::{Call, Param, Sql, sql};
+use crate::db::{Param, Sql, Statement, sql};
 use crate::error::is_stale;
 use crate::{PostgresBackend, claim, rows};
 /// How often a turn is planned anew when a lease changed between looking and locking.
@@ -93,10 +93,10 @@ impl PostgresBackend {
         });
         let mut calls = Vec::with_capacity(4);
         if !writes.is_empty() {
-            calls.push(Call { sql: Sql::rows("record/record"), params: &record });
+            calls.push(Statement { sql: Sql::rows("record/record"), params: &record });
         }
         if let Some(params) = &claim_params {
-            calls.push(Call { sql: Sql::rows("claim/claim"), params });
+            calls.push(Statement { sql: Sql::rows("claim/claim"), params });
             calls.extend(claim::reads(&lease));
         }
         let answers = match calls.is_empty() {

@@ -1,4 +1,7 @@
-//! Taking back, ending and removing.
+//! Sweeping: lost leases go back, late batches end, what is past its retention is removed.
+//!
+//! Holds throughout: a look that locks nothing comes first, so that a sweep with nothing to do is one
+//! statement; each step is bounded, and safe beside another instance's.
 
 use async_trait::async_trait;
 use tokio_postgres::types::Type;

@@ -23,7 +23,7 @@ use windrow_store::transactional::{
 };
 
 use crate::PostgresBackend;
-use crate::db::{Call, Inside, Sql};
+use crate::db::{Inside, Sql, Statement};
 use crate::error::{from_driver, is_aborted};
 use crate::partition::Fences;
 /// How much longer than its script the server lets a statement run, or a transaction be silent: a script
@@ -43,7 +43,7 @@ impl Transactions for PostgresBackend {
         let client = Inside::of(self.db.client().await?);
         let proof = Fences::of(fences);
         let params = proof.params(&instance.0);
-        let fence = Call { sql: Sql::value("partition/fence"), params: &params };
+        let fence = Statement { sql: Sql::value("partition/fence"), params: &params };
         let lock_ms = ms_max.min(self.db.options.lock_ms_max);
         let longest = ms_max + SERVER_MS_MORE;
         let begun = self.db.enter(&client, [lock_ms, longest, longest], &fence);
@@ -78,7 +78,8 @@ struct PostgresSession<'a> {
 #[async_trait]
 impl SqlSession for PostgresSession<'_> {
     async fn run(&mut self, sql: &str, params: &[Value]) -> Result<StatementResult> {
-        let params: Vec<_> = params.iter().map(|value| (Given(value), type_of(value))).collect();
+        let params: Vec<_> =
+            params.iter().map(|value| (BoundValue(value), type_of(value))).collect();
         let rows = self.client.query_typed_raw(sql, params).await.map_err(statement_failed)?;
         let mut rows = pin!(rows);
         let mut answer = StatementResult::default();
@@ -115,11 +116,11 @@ fn type_of(value: &Value) -> Type {
 }
 
 #[derive(Debug)]
-struct Given<'a>(&'a Value);
+struct BoundValue<'a>(&'a Value);
 
 type Converted<T> = std::result::Result<T, Box<dyn StdError + Sync + Send>>;
 
-impl ToSql for Given<'_> {
+impl ToSql for BoundValue<'_> {
     fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Converted<IsNull> {
         match self.0 {
             Value::Null => Ok(IsNull::Yes),

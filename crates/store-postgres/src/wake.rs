@@ -32,18 +32,20 @@ impl Wakes for PostgresBackend {
         }
         let opened = async {
             let (client, connection) = self.db.connection().await?;
-            let mut ear = Ear { connection, early: VecDeque::new(), client };
+            let mut listener = WakeListener { connection, early: VecDeque::new(), client };
             let channel = instance.0.simple().to_string();
             let text = sql!("wake/listen").text(0).replace("{instance}", &channel);
-            ear.begin(&text).await.map_err(|cause| match cause {
+            listener.begin(&text).await.map_err(|cause| match cause {
                 Some(cause) => from_driver(cause),
                 None => Error::of(Kind::Unavailable),
             })?;
-            Ok(ear)
+            Ok(listener)
         };
-        let ear: Ear = self.db.in_time(opened).await??;
-        let next = |mut ear: Ear| async { ear.next().await.map(|wake| (wake, ear)) };
-        Ok(stream::unfold(ear, next).boxed())
+        let listener: WakeListener = self.db.in_time(opened).await??;
+        let next = |mut listener: WakeListener| async {
+            listener.next().await.map(|wake| (wake, listener))
+        };
+        Ok(stream::unfold(listener, next).boxed())
     }
 
     async fn set_idle(&self, instance: InstanceId, asleep: bool) -> Result<()> {
@@ -57,7 +59,7 @@ impl Wakes for PostgresBackend {
 }
 
 /// One who listens.
-struct Ear {
+struct WakeListener {
     connection: Connection<Socket, NoTlsStream>,
     /// What was heard before listening was confirmed.
     early: VecDeque<Wake>,
@@ -65,7 +67,7 @@ struct Ear {
     client: Client,
 }
 
-impl Ear {
+impl WakeListener {
     /// Begins to listen, and moves the connection meanwhile. None: it ended.
     async fn begin(&mut self, text: &str) -> Result<(), Option<tokio_postgres::Error>> {
         let Self { connection, early, client } = self;

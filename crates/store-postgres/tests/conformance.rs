@@ -6,6 +6,6 @@ mod world;
 
 windrow_store_conformance::suite!(world = crate::world::PostgresWorld::direct);
 
-mod plane {
-    windrow_store_conformance::plane_suite!(world = crate::world::PostgresWorld::direct);
+mod messages {
+    windrow_store_conformance::message_suite!(world = crate::world::PostgresWorld::direct);
 }

@@ -13,10 +13,10 @@ use windrow_domain::{BatchId, FileId, InstanceId, LeaseId, LineSet, Target};
 use windrow_store::claim::{Claim, Extended, Line, Request, Tranche, Waiting};
 use windrow_store::{Error, Kind, Result};
 
-use crate::fold::{self, Delta, Folds, LaneKey};
-use crate::returned::{self, Taken};
+use crate::lane_counts::{self, Delta, Folds, LaneKey};
+use crate::returned::{self, TakenLines};
 use crate::tx::{Tx, sql};
-use crate::{SqliteBackend, lease, permits, row};
+use crate::{SqliteBackend, lease, permits, rows};
 
 #[async_trait]
 impl Claim for SqliteBackend {
@@ -45,8 +45,8 @@ impl Claim for SqliteBackend {
 
 fn waiting(tx: &Tx<'_>, only: Option<BatchId>, limit: u32) -> Result<Vec<Waiting>> {
     let read = |row: &Row<'_>| {
-        let micros = row::count(row, 1)?;
-        Ok(Waiting { target: row::name(row, 0)?, ready_in: Duration::from_micros(micros) })
+        let micros = rows::count(row, 1)?;
+        Ok(Waiting { target: rows::name(row, 0)?, ready_in: Duration::from_micros(micros) })
     };
     match only {
         Some(batch) => {
@@ -91,7 +91,7 @@ pub(crate) fn lease_tranche(
         if let Some(tranche) = grant(tx, instance, request, &lane, allowed)? {
             return Ok(Some(tranche));
         }
-        fold::fold(tx, lane.key, &Delta::default(), None, &mut Vec::new())?;
+        lane_counts::fold(tx, lane.key, &Delta::default(), None, &mut Vec::new())?;
     }
     Ok(None)
 }
@@ -123,12 +123,12 @@ fn pick(tx: &Tx<'_>, targets: &[&str], only: Option<BatchId>) -> Result<Option<P
 
 fn read_picked(row: &Row<'_>) -> rusqlite::Result<Picked> {
     Ok(Picked {
-        key: LaneKey { batch: BatchId(row::uuid(row, 0)?), lane: row.get(1)? },
-        target: row::name(row, 2)?,
+        key: LaneKey { batch: BatchId(rows::uuid(row, 0)?), lane: row.get(1)? },
+        target: rows::name(row, 2)?,
         owner: row.get(3)?,
-        file: FileId(row::uuid(row, 4)?),
-        total: row::count(row, 5)?,
-        cursor: row::count(row, 6)?,
+        file: FileId(rows::uuid(row, 4)?),
+        total: rows::count(row, 5)?,
+        cursor: rows::count(row, 6)?,
         generation: row.get(7)?,
     })
 }
@@ -143,15 +143,15 @@ fn grant(
 ) -> Result<Option<Tranche>> {
     let (taken, delta) = match returned::take(tx, lane.key, allowed)? {
         Some(taken) => {
-            let n = row::int(taken.lines.len());
+            let n = rows::int(taken.lines.len());
             (taken, Delta { returned: -n, leased: n, ..Delta::default() })
         }
         None => {
             let n = allowed.min(lane.total - lane.cursor);
             let lines = LineSet::span(lane.cursor, n);
-            let n = row::int(n);
+            let n = rows::int(n);
             let delta = Delta { cursor: n, leased: n, ..Delta::default() };
-            (Taken { attempts: 0, crashes: 0, lines }, delta)
+            (TakenLines { attempts: 0, crashes: 0, lines }, delta)
         }
     };
     if taken.lines.is_empty() {
@@ -171,14 +171,14 @@ fn grant(
         taken.attempts,
         taken.crashes,
         lane.generation,
-        row::int(n),
+        rows::int(n),
         tx.now,
         tx.after(request.lease_ms * 1000),
         taken.lines.to_string()
     ];
     tx.run(sql!("claim/insert_lease"), new)?;
     permits::spend(tx, &lane.target, instance, n)?;
-    fold::fold(tx, lane.key, &delta, None, &mut Vec::new())?;
+    lane_counts::fold(tx, lane.key, &delta, None, &mut Vec::new())?;
     let granted = lease::find(tx, request.lease)?;
     let granted = granted.ok_or_else(|| tx.corrupt("a lease vanished while it was granted"))?;
     read_tranche(tx, granted.lease).map(Some)
@@ -192,7 +192,7 @@ fn read_tranche(tx: &Tx<'_>, lease: windrow_domain::Lease) -> Result<Tranche> {
     let mut statement = tx.prepare(sql!("claim/read_lines"))?;
     let file = lease.file.0.into_bytes();
     for &(lo, hi) in outstanding.ranges() {
-        let range = params![file, lease.lane, row::int(lo), row::int(hi)];
+        let range = params![file, lease.lane, rows::int(lo), rows::int(hi)];
         let mut rows = statement.query(range).map_err(|cause| tx.failed(cause))?;
         while let Some(row) = rows.next().map_err(|cause| tx.failed(cause))? {
             lines.push(read_line(row).map_err(|cause| tx.failed(cause))?);
@@ -207,7 +207,7 @@ fn read_tranche(tx: &Tx<'_>, lease: windrow_domain::Lease) -> Result<Tranche> {
 
 fn read_line(row: &Row<'_>) -> rusqlite::Result<Line> {
     let raw = Bytes::copy_from_slice(row.get_ref(2)?.as_blob()?);
-    Ok(Line { seq: row::count(row, 0)?, line: row::count(row, 1)?, raw })
+    Ok(Line { seq: rows::count(row, 0)?, line: rows::count(row, 1)?, raw })
 }
 
 fn extend(tx: &Tx<'_>, instance: InstanceId, known: &[LeaseId], lease_ms: u64) -> Result<Extended> {

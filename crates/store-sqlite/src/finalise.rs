@@ -12,7 +12,7 @@ use windrow_store::finalise::{Finalisation, Finalise, NewOutput, Rows};
 use windrow_store::{Error, Kind, Result, Scope};
 
 use crate::tx::{Tx, sql};
-use crate::{SqliteBackend, batch, fold, lifecycle, row};
+use crate::{SqliteBackend, batch, batch_events, lane_counts, rows};
 
 #[async_trait]
 impl Finalise for SqliteBackend {
@@ -92,7 +92,7 @@ fn close(
     outputs: &[NewOutput],
 ) -> Result<Batch> {
     let batch = batch::find(tx, &Scope::All, held.batch)?;
-    let (holder, token) = (holder(tx, held.batch)?, row::int(held.token));
+    let (holder, token) = (holder(tx, held.batch)?, rows::int(held.token));
     let mine = holder.token == Some(token) && holder.by == Some(held.instance.0.into_bytes());
     if !mine || batch.generation != held.generation {
         return Err(Error::of(Kind::LeaseLost));
@@ -111,7 +111,7 @@ fn close(
     batch::drop_outputs(tx, batch.id)?;
     outputs.iter().try_for_each(|output| put_output(tx, &batch, output))?;
     let closed = batch::find(tx, &Scope::All, batch.id)?;
-    lifecycle::tell(tx, &closed, closed.state.as_str(), closed.state, None)?;
+    batch_events::tell(tx, &closed, closed.state.as_str(), closed.state, None)?;
     Ok(closed)
 }
 
@@ -121,8 +121,8 @@ fn put_output(tx: &Tx<'_>, batch: &Batch, output: &NewOutput) -> Result<()> {
         FileId::of_output(batch.id, output.kind).0.into_bytes(),
         batch.owner.as_str(),
         output.name,
-        row::int(output.lines),
-        row::int(output.bytes),
+        rows::int(output.lines),
+        rows::int(output.bytes),
         tx.now,
         batch.output_secs.map(|secs| tx.after(secs.saturating_mul(1_000_000))),
         output.place,
@@ -135,9 +135,9 @@ fn put_output(tx: &Tx<'_>, batch: &Batch, output: &NewOutput) -> Result<()> {
 }
 
 fn find_unclosed(tx: &Tx<'_>, limit: u32) -> Result<Vec<BatchId>> {
-    let read = |row: &rusqlite::Row<'_>| row::uuid(row, 0).map(BatchId);
+    let read = |row: &rusqlite::Row<'_>| rows::uuid(row, 0).map(BatchId);
     for missed in tx.all(sql!("finalise/find_missed"), [limit], read)? {
-        fold::flip(tx, missed)?;
+        lane_counts::flip(tx, missed)?;
     }
     tx.all(sql!("finalise/find_unclosed"), params![tx.now, limit], read)
 }

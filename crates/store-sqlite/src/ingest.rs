@@ -12,12 +12,12 @@ use rusqlite::{Row, params};
 use uuid::Uuid;
 use windrow_domain::{BatchId, FileId, Target};
 use windrow_store::ingest::{
-    Chunk, File, FileState, Ingest, NewFile, NewLane, Output, Span, Verdict,
+    Chunk, File, FileState, FileVerdict, Ingest, NewFile, NewLane, Output, Span,
 };
 use windrow_store::{Error, Kind, Result, Scope};
 
 use crate::SqliteBackend;
-use crate::row::{self, NO_LANE, lane_int};
+use crate::rows::{self, NO_LANE, lane_int};
 use crate::tx::{Tx, invalid, sql};
 
 #[async_trait]
@@ -36,7 +36,7 @@ impl Ingest for SqliteBackend {
         self.write(move |tx| expire(tx, file, expires_at)).await
     }
 
-    async fn seal_file(&self, file: FileId, verdict: Verdict) -> Result<File> {
+    async fn seal_file(&self, file: FileId, verdict: FileVerdict) -> Result<File> {
         self.write(move |tx| seal(tx, file, verdict)).await
     }
 
@@ -49,17 +49,17 @@ impl Ingest for SqliteBackend {
 /// Reads the columns of `ingest/find_file`.
 pub(crate) fn read_file(row: &Row<'_>) -> rusqlite::Result<File> {
     Ok(File {
-        id: FileId(row::uuid(row, 0)?),
-        owner: row::name(row, 1)?,
+        id: FileId(rows::uuid(row, 0)?),
+        owner: rows::name(row, 1)?,
         name: row.get(2)?,
         purpose: row.get(3)?,
-        state: row::parsed(row, 4)?,
-        lines: row::count(row, 5)?,
-        bytes: row::count(row, 6)?,
+        state: rows::parsed(row, 4)?,
+        lines: rows::count(row, 5)?,
+        bytes: rows::count(row, 6)?,
         chunks: row.get(7)?,
-        created_at: row::time(row, 8)?,
-        sealed_at: row::time_opt(row, 9)?,
-        expires_at: row::time_opt(row, 10)?,
+        created_at: rows::time(row, 8)?,
+        sealed_at: rows::time_opt(row, 9)?,
+        expires_at: rows::time_opt(row, 10)?,
         output: read_output(row)?,
         endpoint: row.get(13)?,
     })
@@ -70,7 +70,7 @@ fn read_output(row: &Row<'_>) -> rusqlite::Result<Option<Output>> {
     let (place, batch): (Option<String>, Option<[u8; 16]>) = (row.get(11)?, row.get(12)?);
     let Some((place, batch)) = place.zip(batch) else { return Ok(None) };
     let batch = BatchId(Uuid::from_bytes(batch));
-    Ok(Some(Output::of(FileId(row::uuid(row, 0)?), batch, place)))
+    Ok(Some(Output::of(FileId(rows::uuid(row, 0)?), batch, place)))
 }
 
 /// A file in any state but dropped; `Missing` otherwise.
@@ -127,11 +127,11 @@ fn add_lines(tx: &Tx<'_>, file: FileId, chunk: &Chunk, spans: &[Span]) -> Result
     insert_templates(tx, file, chunk)?;
     for (lane, growing) in lanes.iter().filter(|(_, growing)| growing.changed) {
         let target = growing.target.as_ref().map(Target::as_str);
-        tx.run(sql!("ingest/put_lane"), params![id, lane, target, row::int(growing.lines)])?;
+        tx.run(sql!("ingest/put_lane"), params![id, lane, target, rows::int(growing.lines)])?;
     }
-    let bytes = row::int(chunk.bytes());
+    let bytes = rows::int(chunk.bytes());
     tx.run(sql!("ingest/insert_chunk"), params![id, chunk.no, bytes, spans_text(spans)])?;
-    let counted = params![id, chunk.no, row::int(requests), bytes, tx.now];
+    let counted = params![id, chunk.no, rows::int(requests), bytes, tx.now];
     match tx.run(sql!("ingest/grow_file"), counted)? {
         1 => Ok(()),
         _ => Err(tx.corrupt("a file changed while its writer held the database")),
@@ -142,9 +142,9 @@ fn growing(tx: &Tx<'_>, file: FileId) -> Result<Lanes> {
     let lanes = tx.all(sql!("ingest/file_lanes"), [file.0.into_bytes()], |row| {
         let target = match row.get_ref(1)? {
             rusqlite::types::ValueRef::Null => None,
-            _ => Some(row::name(row, 1)?),
+            _ => Some(rows::name(row, 1)?),
         };
-        Ok((row.get(0)?, Growing { target, lines: row::count(row, 2)?, changed: false }))
+        Ok((row.get(0)?, Growing { target, lines: rows::count(row, 2)?, changed: false }))
     })?;
     Ok(lanes.into_iter().collect())
 }
@@ -191,7 +191,7 @@ fn insert_templates(tx: &Tx<'_>, file: FileId, chunk: &Chunk) -> Result<()> {
     let id = file.0.into_bytes();
     for line in &chunk.lines {
         let lane = lane_int(line.lane);
-        let new = params![id, lane, row::int(line.seq), row::int(line.line), &line.raw[..]];
+        let new = params![id, lane, rows::int(line.seq), rows::int(line.line), &line.raw[..]];
         statement.execute(new).map_err(|cause| tx.failed(cause))?;
     }
     Ok(())
@@ -218,7 +218,7 @@ fn expire(tx: &Tx<'_>, file: FileId, expires_at: Timestamp) -> Result<()> {
 }
 
 /// Fixes an open file; a repeat finds it fixed already.
-pub(crate) fn seal(tx: &Tx<'_>, file: FileId, verdict: Verdict) -> Result<File> {
+pub(crate) fn seal(tx: &Tx<'_>, file: FileId, verdict: FileVerdict) -> Result<File> {
     let found = find(tx, file)?;
     let (state, errors, endpoint) = verdict.columns();
     if found.state != FileState::Open {

@@ -9,7 +9,7 @@ use windrow_store::key::{Key, Keys, KeysQuery, NewKey};
 use windrow_store::{Error, Kind, Result, Scope};
 
 use crate::tx::{Tx, sql};
-use crate::{SqliteBackend, inspect, row};
+use crate::{SqliteBackend, inspect, rows};
 
 #[async_trait]
 impl Keys for SqliteBackend {
@@ -57,15 +57,15 @@ impl Keys for SqliteBackend {
 
 fn read_key(row: &Row<'_>) -> rusqlite::Result<Key> {
     Ok(Key {
-        id: KeyId(row::uuid(row, 0)?),
-        owner: row::name(row, 1)?,
-        role: row::parsed(row, 2)?,
+        id: KeyId(rows::uuid(row, 0)?),
+        owner: rows::name(row, 1)?,
+        role: rows::parsed(row, 2)?,
         name: row.get(3)?,
         hint: row.get(4)?,
-        created_at: row::time(row, 5)?,
-        expires_at: row::time_opt(row, 6)?,
-        last_used_at: row::time_opt(row, 7)?,
-        revoked_at: row::time_opt(row, 8)?,
+        created_at: rows::time(row, 5)?,
+        expires_at: rows::time_opt(row, 6)?,
+        last_used_at: rows::time_opt(row, 7)?,
+        revoked_at: rows::time_opt(row, 8)?,
     })
 }
 

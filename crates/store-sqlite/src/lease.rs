@@ -7,9 +7,9 @@ use rusqlite::{Row, params};
 use windrow_domain::{BatchId, FileId, Held, InstanceId, Lease, LeaseId, LineSet};
 use windrow_store::Result;
 
-use crate::fold::{Delta, Folds, LaneKey};
+use crate::lane_counts::{Delta, Folds, LaneKey};
 use crate::returned::{self, Bucket};
-use crate::row;
+use crate::rows;
 use crate::tx::{Tx, sql};
 
 /// A lease as its row says.
@@ -23,23 +23,23 @@ impl LeaseRow {
     /// Reads the columns of `claim/find_lease`.
     pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         let held = Held {
-            id: LeaseId(row::uuid(row, 0)?),
-            token: row::count(row, 1)?,
+            id: LeaseId(rows::uuid(row, 0)?),
+            token: rows::count(row, 1)?,
             version: row.get(10)?,
-            outstanding: row::parsed(row, 14)?,
+            outstanding: rows::parsed(row, 14)?,
         };
         let lease = Lease {
             held,
-            instance: InstanceId(row::uuid(row, 2)?),
-            batch: BatchId(row::uuid(row, 3)?),
+            instance: InstanceId(rows::uuid(row, 2)?),
+            batch: BatchId(rows::uuid(row, 3)?),
             lane: row.get(4)?,
-            file: FileId(row::uuid(row, 5)?),
-            target: row::name(row, 6)?,
+            file: FileId(rows::uuid(row, 5)?),
+            target: rows::name(row, 6)?,
             attempts: row.get(7)?,
             crashes: row.get(8)?,
             generation: row.get(9)?,
-            granted_at: row::time(row, 12)?,
-            expires_at: row::time(row, 13)?,
+            granted_at: rows::time(row, 12)?,
+            expires_at: rows::time(row, 13)?,
         };
         Ok(Self { lease, granted: row.get(11)? })
     }
@@ -66,11 +66,11 @@ pub(crate) fn of_instance(tx: &Tx<'_>, instance: InstanceId) -> Result<Vec<Lease
 /// Writes what is left of a lease, or deletes it when nothing is.
 pub(crate) fn keep(tx: &Tx<'_>, row: &LeaseRow, remaining: &LineSet) -> Result<Option<Held>> {
     let held = &row.lease.held;
-    let (id, token) = (held.id.0.into_bytes(), row::int(held.token));
+    let (id, token) = (held.id.0.into_bytes(), rows::int(held.token));
     let changed = if remaining.is_empty() {
         tx.run(sql!("claim/delete_lease"), params![id, token, held.version])?
     } else {
-        let (lines, n) = (remaining.to_string(), row::int(remaining.len()));
+        let (lines, n) = (remaining.to_string(), rows::int(remaining.len()));
         tx.run(sql!("record/shrink_lease"), params![id, token, held.version, lines, n])?
     };
     if changed != 1 {
@@ -106,6 +106,6 @@ pub(crate) fn give_back(
     keep(tx, row, &LineSet::new())?;
     returned::add(tx, row.key(), bucket, outstanding)?;
     let n = outstanding.len();
-    folds.leave(row, n, Delta { returned: row::int(n), ..Delta::default() });
+    folds.leave(row, n, Delta { returned: rows::int(n), ..Delta::default() });
     Ok(n)
 }

@@ -9,17 +9,17 @@
 //! Absent on purpose: foreign keys and cascades; rows are reaped in chunks.
 
 mod batch;
+mod batch_events;
 mod call;
 mod claim;
 mod error;
 mod event;
 mod finalise;
-mod fold;
 mod ingest;
 mod inspect;
 mod key;
+mod lane_counts;
 mod lease;
-mod lifecycle;
 mod member;
 mod message;
 mod object;
@@ -29,7 +29,7 @@ mod permits;
 mod readers;
 mod record;
 mod returned;
-mod row;
+mod rows;
 mod schema;
 mod sweep;
 mod transactional;
@@ -98,10 +98,10 @@ impl SqliteBackend {
     }
 
     fn stats(&self) -> Stats {
-        let tally = &self.writer.tally;
+        let counters = &self.writer.counters;
         Stats {
-            calls: tally.calls.load(Ordering::Relaxed),
-            commits: tally.commits.load(Ordering::Relaxed),
+            calls: counters.calls.load(Ordering::Relaxed),
+            commits: counters.commits.load(Ordering::Relaxed),
         }
     }
 
@@ -136,7 +136,7 @@ impl Store for SqliteBackend {
         let Stats { calls, commits } = self.stats();
         let readers = self.readers.as_ref().map_or((0, 0), Readers::open_and_busy);
         let open = 1 + readers.0;
-        let busy = readers.1 + usize::from(self.writer.tally.busy.load(Ordering::Relaxed));
+        let busy = readers.1 + usize::from(self.writer.counters.busy.load(Ordering::Relaxed));
         Gauges {
             connections_max: open,
             connections_open: open,

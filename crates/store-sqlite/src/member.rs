@@ -6,9 +6,9 @@ use windrow_domain::InstanceId;
 use windrow_store::member::{Member, Members, NewMember};
 use windrow_store::{Error, Kind, Result};
 
-use crate::fold::Folds;
+use crate::lane_counts::Folds;
 use crate::tx::{Tx, sql};
-use crate::{SqliteBackend, lease, permits, row};
+use crate::{SqliteBackend, lease, permits, rows};
 
 #[async_trait]
 impl Members for SqliteBackend {
@@ -80,9 +80,9 @@ fn tombstone(tx: &Tx<'_>, instance: InstanceId) -> Result<u64> {
 }
 
 fn reap(tx: &Tx<'_>, stale_ms: u64, limit: u32) -> Result<Vec<InstanceId>> {
-    let since = tx.now.saturating_sub(row::int(stale_ms.saturating_mul(1000)));
+    let since = tx.now.saturating_sub(rows::int(stale_ms.saturating_mul(1000)));
     let stale = tx.all(sql!("member/find_stale"), params![since, limit], |row| {
-        row::uuid(row, 0).map(InstanceId)
+        rows::uuid(row, 0).map(InstanceId)
     })?;
     for instance in &stale {
         tx.run(sql!("member/tombstone"), params![instance.0.into_bytes(), tx.now])?;
@@ -94,14 +94,14 @@ fn reap(tx: &Tx<'_>, stale_ms: u64, limit: u32) -> Result<Vec<InstanceId>> {
 fn list(tx: &Tx<'_>) -> Result<Vec<Member>> {
     tx.all(sql!("member/list"), [], |row| {
         Ok(Member {
-            instance: InstanceId(row::uuid(row, 0)?),
+            instance: InstanceId(rows::uuid(row, 0)?),
             service: row.get(1)?,
             host: row.get(2)?,
             pid: row.get(3)?,
             metadata: row.get(4)?,
-            joined_at: row::time(row, 5)?,
-            heartbeat_at: row::time(row, 6)?,
-            tombstoned_at: row::time_opt(row, 7)?,
+            joined_at: rows::time(row, 5)?,
+            heartbeat_at: rows::time(row, 6)?,
+            tombstoned_at: rows::time_opt(row, 7)?,
         })
     })
 }

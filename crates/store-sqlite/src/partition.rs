@@ -12,7 +12,7 @@ use windrow_store::partition::{Fence, Partition, Partitions, Serving, Setup, Tak
 use windrow_store::{Error, Kind, Result};
 
 use crate::tx::{Tx, sql};
-use crate::{SqliteBackend, row};
+use crate::{SqliteBackend, rows};
 
 #[async_trait]
 impl Partitions for SqliteBackend {
@@ -56,7 +56,7 @@ impl Partitions for SqliteBackend {
 
 /// What the statements about an owned partition bind.
 fn owned(instance: InstanceId, fence: &Fence) -> (PartitionNo, i64, [u8; 16]) {
-    (fence.partition, row::int(fence.epoch), instance.0.into_bytes())
+    (fence.partition, rows::int(fence.epoch), instance.0.into_bytes())
 }
 
 fn set_up(tx: &Tx<'_>, mut setup: Setup) -> Result<Setup> {
@@ -100,7 +100,7 @@ pub(crate) fn find_setup(tx: &Tx<'_>) -> Result<Option<Setup>> {
         Ok(Setup {
             service: row.get(0)?,
             partitions: row.get(1)?,
-            object_types: row::json(row, 2)?,
+            object_types: rows::json(row, 2)?,
             lifecycle: row.get(3)?,
         })
     })
@@ -118,11 +118,11 @@ fn read_partition(row: &Row<'_>) -> rusqlite::Result<Partition> {
     let instance: Option<[u8; 16]> = row.get(2)?;
     Ok(Partition {
         no: row.get(0)?,
-        epoch: row::count(row, 1)?,
+        epoch: rows::count(row, 1)?,
         instance: instance.map(|bytes| InstanceId(uuid::Uuid::from_bytes(bytes))),
         is_owner_live: row.get(5)?,
         is_suspect: row.get(3)?,
-        taken_at: row::time_opt(row, 4)?,
+        taken_at: rows::time_opt(row, 4)?,
     })
 }
 
@@ -143,7 +143,7 @@ fn take(tx: &Tx<'_>, instance: InstanceId, wanted: &BTreeSet<PartitionNo>) -> Re
         } else if !found.is_owner_live {
             let by = params![no, instance.0.into_bytes(), tx.now];
             let (epoch, is_suspect) = tx.sure(sql!("partition/take_partitions"), by, |row| {
-                Ok((row::count(row, 0)?, row.get(1)?))
+                Ok((rows::count(row, 0)?, row.get(1)?))
             })?;
             taken.push(Taken { fence: Fence { partition: no, epoch }, is_suspect });
         }

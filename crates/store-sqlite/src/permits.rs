@@ -10,7 +10,7 @@ use rusqlite::params;
 use windrow_domain::{InstanceId, Target};
 use windrow_store::Result;
 
-use crate::row;
+use crate::rows;
 use crate::tx::{Tx, sql};
 
 /// Permits come in blocks of this part of the limit.
@@ -40,14 +40,14 @@ impl Limit {
 
 fn limit(tx: &Tx<'_>, target: &Target) -> Result<Option<Limit>> {
     tx.one(sql!("permits/limit"), [target.as_str()], |row| {
-        Ok(Limit { in_flight_max: row::count(row, 0)?, granted: row::count(row, 1)? })
+        Ok(Limit { in_flight_max: rows::count(row, 0)?, granted: rows::count(row, 1)? })
     })
 }
 
 fn share(tx: &Tx<'_>, target: &Target, instance: InstanceId) -> Result<Share> {
     let of = params![target.as_str(), instance.0.into_bytes()];
     let found = tx.one(sql!("permits/of_instance"), of, |row| {
-        Ok(Share { granted: row::count(row, 0)?, used: row::count(row, 1)? })
+        Ok(Share { granted: rows::count(row, 0)?, used: rows::count(row, 1)? })
     })?;
     Ok(found.unwrap_or_default())
 }
@@ -57,7 +57,7 @@ fn put(tx: &Tx<'_>, target: &Target, instance: InstanceId, share: Share) -> Resu
     if share.granted == 0 && share.used == 0 {
         tx.run(sql!("permits/drop"), params![target.as_str(), id])?;
     } else {
-        let (granted, used) = (row::int(share.granted), row::int(share.used));
+        let (granted, used) = (rows::int(share.granted), rows::int(share.used));
         tx.run(sql!("permits/put"), params![target.as_str(), id, granted, used])?;
     }
     recount(tx, target)
@@ -127,7 +127,7 @@ pub(crate) fn free(tx: &Tx<'_>, target: &Target, instance: InstanceId, n: u64) -
 pub(crate) fn leave(tx: &Tx<'_>, instance: InstanceId) -> Result<()> {
     let id = [instance.0.into_bytes()];
     let targets: Vec<Target> =
-        tx.all(sql!("permits/limited_of_instance"), id, |row| row::name(row, 0))?;
+        tx.all(sql!("permits/limited_of_instance"), id, |row| rows::name(row, 0))?;
     for target in &targets {
         let own = share(tx, target, instance)?;
         put(tx, target, instance, Share { granted: own.used, used: own.used })?;

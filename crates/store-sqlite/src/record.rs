@@ -9,11 +9,11 @@ use windrow_domain::{InstanceId, Lease};
 use windrow_store::Result;
 use windrow_store::record::{Back, Finished, Fold, Outcomes, Plan, Record, Reply, Turn, plan};
 
-use crate::fold::{Delta, Folds};
+use crate::lane_counts::{Delta, Folds};
 use crate::lease::{self, LeaseRow};
 use crate::returned::{self, Bucket};
 use crate::tx::{Tx, sql};
-use crate::{SqliteBackend, claim, row};
+use crate::{SqliteBackend, claim, rows};
 
 #[async_trait]
 impl Record for SqliteBackend {
@@ -60,8 +60,8 @@ fn record_lease(
         returned::add(tx, row.key(), &bucket(tx, &row, back), &back.lines)?;
     }
     let delta = Delta {
-        returned: row::int(plan.returned()),
-        finished: plan.statuses.map(row::int),
+        returned: rows::int(plan.returned()),
+        finished: plan.statuses.map(rows::int),
         ..Delta::default()
     };
     folds.leave(&row, held.outstanding.len() - plan.remaining.len(), delta);
@@ -88,9 +88,9 @@ pub(crate) fn insert_results(tx: &Tx<'_>, lease: &Lease, finished: &[&Finished])
     for line in finished {
         let result = params![
             batch,
-            row::int(line.line),
+            rows::int(line.line),
             lease.lane,
-            row::int(line.seq),
+            rows::int(line.seq),
             line.status.code(),
             line.attempts,
             lease.generation,
@@ -117,7 +117,7 @@ fn insert_attempts(tx: &Tx<'_>, lease: &Lease, plan: &Plan<'_>) -> Result<()> {
     for line in &plan.again {
         let attempt = params![
             batch,
-            row::int(line.line),
+            rows::int(line.line),
             lease.generation,
             lease.attempts + 1,
             line.class.as_str(),

@@ -8,8 +8,8 @@ use windrow_domain::LineSet;
 use windrow_domain::lines::TEXT_BYTES_MAX;
 use windrow_store::Result;
 
-use crate::fold::LaneKey;
-use crate::row;
+use crate::lane_counts::LaneKey;
+use crate::rows;
 use crate::tx::{Tx, sql};
 
 /// What lines of one row have in common.
@@ -31,10 +31,10 @@ pub(crate) fn add(tx: &Tx<'_>, key: LaneKey, bucket: &Bucket, lines: &LineSet) -
 }
 
 fn add_part(tx: &Tx<'_>, key: LaneKey, bucket: &Bucket, part: &LineSet) -> Result<()> {
-    let (batch, text, n) = (key.batch.0.into_bytes(), part.to_string(), row::int(part.len()));
+    let (batch, text, n) = (key.batch.0.into_bytes(), part.to_string(), rows::int(part.len()));
     let Bucket { attempts, crashes, tranche_max, not_before } = *bucket;
     // One byte more for the comma: the joined text is at most the bound.
-    let room = row::int(TEXT_BYTES_MAX.saturating_sub(text.len()) as u64);
+    let room = rows::int(TEXT_BYTES_MAX.saturating_sub(text.len()) as u64);
     let same = params![batch, key.lane, not_before, attempts, crashes, tranche_max, room];
     let found: Option<i64> = tx.one(sql!("returned/find_room"), same, |row| row.get(0))?;
     match found {
@@ -58,7 +58,7 @@ fn add_part(tx: &Tx<'_>, key: LaneKey, bucket: &Bucket, part: &LineSet) -> Resul
 }
 
 /// Lines that were taken together.
-pub(crate) struct Taken {
+pub(crate) struct TakenLines {
     pub(crate) attempts: u32,
     pub(crate) crashes: u32,
     pub(crate) lines: LineSet,
@@ -73,7 +73,7 @@ struct Due {
 
 /// Takes up to `lines_max` due lines: the oldest row, and others with the same history; the lowest
 /// lines of a row first. What is left of a split row stays.
-pub(crate) fn take(tx: &Tx<'_>, key: LaneKey, lines_max: u64) -> Result<Option<Taken>> {
+pub(crate) fn take(tx: &Tx<'_>, key: LaneKey, lines_max: u64) -> Result<Option<TakenLines>> {
     let due = due_together(tx, key, lines_max)?;
     let Some(first) = due.first() else {
         return Ok(None);
@@ -90,12 +90,12 @@ pub(crate) fn take(tx: &Tx<'_>, key: LaneKey, lines_max: u64) -> Result<Option<T
         if rest.is_empty() {
             tx.run(sql!("returned/delete"), [row.id])?;
         } else {
-            let (text, n) = (rest.to_string(), row::int(rest.len()));
+            let (text, n) = (rest.to_string(), rows::int(rest.len()));
             tx.run(sql!("returned/shrink"), params![row.id, text, n])?;
         }
         taken = taken.union(&now);
     }
-    Ok(Some(Taken { attempts, crashes, lines: taken }))
+    Ok(Some(TakenLines { attempts, crashes, lines: taken }))
 }
 
 /// Due rows with the history of the oldest, as many as `lines_max` lines need.
@@ -113,7 +113,7 @@ fn due_together(tx: &Tx<'_>, key: LaneKey, lines_max: u64) -> Result<Vec<Due>> {
             if due.first().is_some_and(|first| first.bucket != bucket) {
                 return Ok(None);
             }
-            let (n, lines) = (row::count(row, 4)?, row::parsed(row, 5)?);
+            let (n, lines) = (rows::count(row, 4)?, rows::parsed(row, 5)?);
             Ok(Some(Due { id: row.get(0)?, bucket, n, lines }))
         };
         if let Some(row) = read().map_err(|cause| tx.failed(cause))? {

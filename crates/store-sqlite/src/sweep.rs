@@ -13,11 +13,11 @@ use windrow_store::record::Finished;
 use windrow_store::sweep::{DroppedOutput, Lost, Pruned, Reaped, Retention, Sweep, WORKER_LOST};
 use windrow_store::{Result, Scope};
 
-use crate::fold::{Delta, Folds};
+use crate::lane_counts::{Delta, Folds};
 use crate::lease::{self, LeaseRow};
 use crate::returned::Bucket;
 use crate::tx::{Tx, sql};
-use crate::{SqliteBackend, batch, permits, record, row};
+use crate::{SqliteBackend, batch, permits, record, rows};
 
 #[async_trait]
 impl Sweep for SqliteBackend {
@@ -36,7 +36,7 @@ impl Sweep for SqliteBackend {
     async fn find_dropped_outputs(&self, limit: u32) -> Result<Vec<DroppedOutput>> {
         let find = move |tx: &Tx<'_>| {
             tx.all(sql!("sweep/find_dropped_outputs"), [limit], |row| {
-                Ok(DroppedOutput { file: FileId(row::uuid(row, 0)?), place: row.get(1)? })
+                Ok(DroppedOutput { file: FileId(rows::uuid(row, 0)?), place: row.get(1)? })
             })
         };
         self.read(find).await
@@ -100,8 +100,8 @@ fn fail(tx: &Tx<'_>, row: &LeaseRow, folds: &mut Folds) -> Result<u64> {
     let lease = &row.lease;
     let mut results = Vec::new();
     for seq in lease.held.outstanding.iter() {
-        let place = params![lease.file.0.into_bytes(), lease.lane, row::int(seq)];
-        let line = tx.sure(sql!("sweep/line_of"), place, |row| row::count(row, 0))?;
+        let place = params![lease.file.0.into_bytes(), lease.lane, rows::int(seq)];
+        let line = tx.sure(sql!("sweep/line_of"), place, |row| rows::count(row, 0))?;
         let error = format!("its worker was lost {} times", lease.crashes.saturating_add(1));
         results.push(Finished {
             error_code: Some(WORKER_LOST.to_owned()),
@@ -113,13 +113,13 @@ fn fail(tx: &Tx<'_>, row: &LeaseRow, folds: &mut Folds) -> Result<u64> {
     lease::keep(tx, row, &LineSet::new())?;
     let n = results.len() as u64;
     let mut delta = Delta::default();
-    delta.finished[1] = row::int(n);
+    delta.finished[1] = rows::int(n);
     folds.leave(row, n, delta);
     Ok(n)
 }
 
 fn expire(tx: &Tx<'_>, limit: u32) -> Result<Vec<BatchId>> {
-    let read = |row: &rusqlite::Row<'_>| row::uuid(row, 0).map(BatchId);
+    let read = |row: &rusqlite::Row<'_>| rows::uuid(row, 0).map(BatchId);
     let late = tx.all(sql!("sweep/find_expired"), params![tx.now, limit], read)?;
     for id in &late {
         batch::steer(tx, &Scope::All, *id, Event::DeadlinePassed, None)?;
@@ -179,7 +179,7 @@ fn reap(tx: &Tx<'_>, rows_max: u32) -> Result<Reaped> {
                 break;
             }
             for table in tables {
-                left -= tx.run(table, params![id, row::int(left)])?.min(left);
+                left -= tx.run(table, params![id, rows::int(left)])?.min(left);
             }
         }
     }

@@ -177,15 +177,15 @@ fn bind(tx: &Tx<'_>, prepared: &mut Statement<'_>, params: &[Value]) -> Result<(
                 format!("there are {} for parameter {place}", params.len()),
             )
         })?;
-        let bound = prepared.raw_bind_parameter(place, Given(value));
+        let bound = prepared.raw_bind_parameter(place, BoundValue(value));
         bound.map_err(|cause| tx.failed(cause))?;
     }
     Ok(())
 }
 
-struct Given<'a>(&'a Value);
+struct BoundValue<'a>(&'a Value);
 
-impl ToSql for Given<'_> {
+impl ToSql for BoundValue<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::Borrowed(match self.0 {
             Value::Null => ValueRef::Null,

@@ -31,7 +31,7 @@ const WAL_LOOK_COMMITS: u64 = 64;
 
 /// What the writer did since it began.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct WriterCounters {
     pub(crate) calls: AtomicU64,
     pub(crate) commits: AtomicU64,
     /// A group is being written.
@@ -51,14 +51,14 @@ pub(crate) trait Job: Send {
 }
 
 /// A closure, its answer, and where to send it.
-pub(crate) struct Call<T, F> {
+pub(crate) struct QueuedCall<T, F> {
     work: Option<F>,
     alone: bool,
     answer: Option<Result<T>>,
     reply: oneshot::Sender<Result<T>>,
 }
 
-impl<T, F> Call<T, F>
+impl<T, F> QueuedCall<T, F>
 where
     T: Send + 'static,
     F: FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
@@ -70,7 +70,7 @@ where
     }
 }
 
-impl<T, F> Job for Call<T, F>
+impl<T, F> Job for QueuedCall<T, F>
 where
     T: Send + 'static,
     F: FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
@@ -112,18 +112,18 @@ where
 #[derive(Clone)]
 pub(crate) struct Writer {
     queue: mpsc::Sender<Box<dyn Job>>,
-    pub(crate) tally: Arc<Tally>,
+    pub(crate) counters: Arc<WriterCounters>,
 }
 
 impl Writer {
     /// Starts the thread on its connection; it ends when the last `Writer` is dropped.
     pub(crate) fn start(conn: Connection, time: Time, log: Option<Log>) -> std::io::Result<Self> {
         let (queue, jobs) = mpsc::channel(QUEUE_CALLS_MAX);
-        let tally = Arc::new(Tally::default());
-        let line = Line { conn, time, log, tally: Arc::clone(&tally) };
+        let counters = Arc::new(WriterCounters::default());
+        let thread_side = WriterThread { conn, time, log, counters: Arc::clone(&counters) };
         let thread = std::thread::Builder::new().name("windrow-writer".to_owned());
-        thread.spawn(move || line.work(jobs))?;
-        Ok(Self { queue, tally })
+        thread.spawn(move || thread_side.work(jobs))?;
+        Ok(Self { queue, counters })
     }
 
     /// Calls in the queue.
@@ -160,7 +160,7 @@ where
     F: FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
 {
     let gone = || Error::of(Kind::Unavailable).because("the store is closed");
-    let (job, answer) = Call::boxed(alone, work);
+    let (job, answer) = QueuedCall::boxed(alone, work);
     if queue.send(job).await.is_err() {
         return Err(gone());
     }
@@ -168,11 +168,11 @@ where
 }
 
 /// The thread's side.
-struct Line {
+struct WriterThread {
     conn: Connection,
     time: Time,
     log: Option<Log>,
-    tally: Arc<Tally>,
+    counters: Arc<WriterCounters>,
 }
 
 /// The write-ahead log of a database in a file.
@@ -182,7 +182,7 @@ pub(crate) struct Log {
     pub(crate) busy: Duration,
 }
 
-impl Line {
+impl WriterThread {
     fn work(self, mut jobs: mpsc::Receiver<Box<dyn Job>>) {
         let mut group = Vec::with_capacity(GROUP_CALLS_MAX);
         let mut next: Option<Box<dyn Job>> = None;
@@ -200,9 +200,9 @@ impl Line {
                 }
             }
             group.retain(|job| !job.is_abandoned());
-            self.tally.busy.store(true, Ordering::Relaxed);
+            self.counters.busy.store(true, Ordering::Relaxed);
             let failed = self.commit_together(&mut group).err();
-            self.tally.busy.store(false, Ordering::Relaxed);
+            self.counters.busy.store(false, Ordering::Relaxed);
             for job in group.drain(..) {
                 job.answer(failed.as_ref());
             }
@@ -216,7 +216,7 @@ impl Line {
             return Ok(());
         }
         self.execute("BEGIN IMMEDIATE")?;
-        self.tally.calls.fetch_add(group.len() as u64, Ordering::Relaxed);
+        self.counters.calls.fetch_add(group.len() as u64, Ordering::Relaxed);
         let ran = match group {
             // Alone, the transaction is its savepoint.
             [only] => Ok(only.run(&self.conn, &self.time)),
@@ -228,7 +228,7 @@ impl Line {
             Ok(false) => Ok(()),
             Err(cause) => Err(cause),
         };
-        self.tally.commits.fetch_add(1, Ordering::Relaxed);
+        self.counters.commits.fetch_add(1, Ordering::Relaxed);
         if !self.conn.is_autocommit() {
             // The next group must not find a transaction that is still open.
             let _ = self.execute("ROLLBACK");
@@ -258,7 +258,7 @@ impl Line {
     /// Readers that overlap without a gap would let the log grow for ever.
     fn bound_wal(&self) {
         let Some(log) = &self.log else { return };
-        if !self.tally.commits.load(Ordering::Relaxed).is_multiple_of(WAL_LOOK_COMMITS) {
+        if !self.counters.commits.load(Ordering::Relaxed).is_multiple_of(WAL_LOOK_COMMITS) {
             return;
         }
         if std::fs::metadata(&log.path).is_ok_and(|file| file.len() > WAL_BYTES_MAX) {

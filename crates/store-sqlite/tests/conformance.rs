@@ -71,10 +71,10 @@ mod memory {
     windrow_store_conformance::suite!(world = crate::in_memory);
 }
 
-mod plane_in_a_file {
-    windrow_store_conformance::plane_suite!(world = crate::in_a_file);
+mod messages_in_a_file {
+    windrow_store_conformance::message_suite!(world = crate::in_a_file);
 }
 
-mod plane_in_memory {
-    windrow_store_conformance::plane_suite!(world = crate::in_memory);
+mod messages_in_memory {
+    windrow_store_conformance::message_suite!(world = crate::in_memory);
 }

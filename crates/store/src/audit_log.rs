@@ -1,7 +1,7 @@
-//! Acts: who did what to a batch, from which address, kept with it.
+//! The audit log of a batch: which actor did what to it, from which address.
 //!
-//! Holds throughout: an act is a note and decides nothing; it goes with its batch; one more than are
-//! kept takes the place of the oldest.
+//! Holds throughout: an entry is a note and decides nothing; it is deleted with its batch; of more than
+//! [`AUDIT_ENTRIES_MAX`] the oldest are dropped.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -9,23 +9,23 @@ use windrow_domain::AuditEntryId;
 
 use crate::{Result, error};
 
-/// Most acts that are kept of a batch, and read of it: the newest.
+/// Most entries that are kept of a batch, and read of it: the newest.
 pub const AUDIT_ENTRIES_MAX: u32 = 1000;
-/// Longest name of who acted, and longest address, in bytes.
+/// Longest name of an actor, and longest address, in bytes.
 pub const ACTOR_BYTES_MAX: usize = 512;
 /// Longest word for what was done, in bytes.
 pub const ACTION_BYTES_MAX: usize = 64;
 
-/// Something that somebody does.
+/// An entry to be added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewAuditEntry {
     /// Made by the caller, so that the call can be repeated.
     pub id: AuditEntryId,
-    /// Who: an owner, a key, a program.
+    /// The actor: an owner, a key, a program.
     pub actor: String,
-    /// From where, as far as is known.
+    /// The client's address, as far as it is known.
     pub address: Option<String>,
-    /// What: `create`, `pause`, `resume`, `cancel`, `reprocess`, `delete`, `export`.
+    /// The action: `create`, `pause`, `resume`, `cancel`, `reprocess`, `delete`, `export`.
     pub action: String,
 }
 
@@ -38,15 +38,15 @@ impl NewAuditEntry {
     }
 }
 
-/// Something that somebody did.
+/// An entry as it is listed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AuditEntry {
-    /// When.
+    /// When it was done, by the database's clock.
     pub at: Timestamp,
-    /// Who.
+    /// The actor: an owner, a key, a program.
     pub actor: String,
-    /// From where, as far as is known.
+    /// The client's address, as far as it is known.
     pub address: Option<String>,
-    /// What.
+    /// The action, as it was added.
     pub action: String,
 }

@@ -12,7 +12,7 @@ use windrow_domain::attempt::Status;
 use windrow_domain::{BatchId, Counts, FileId, LineSet, Owner, State};
 
 use crate::audit_log::NewAuditEntry;
-use crate::ingest::{LineError, Verdict};
+use crate::ingest::{FileVerdict, LineError};
 use crate::{Error, Result, Scope, error};
 
 /// Most pairs of metadata.
@@ -194,7 +194,7 @@ pub trait Batches {
     /// Seals the batch's file, which is open, with this verdict, and creates the batch: both happen or
     /// neither does, so that nobody sees a file whose run was never made. Refused as `create_batch` and
     /// [`crate::Ingest::seal_file`] are; then the file is open as before.
-    async fn create_batch_with_file(&self, batch: NewBatch, verdict: Verdict) -> Result<Batch>;
+    async fn create_batch_with_file(&self, batch: NewBatch, verdict: FileVerdict) -> Result<Batch>;
 
     /// Claims nothing more from it until it is resumed; `reason` is kept as its last error.
     async fn pause_batch(

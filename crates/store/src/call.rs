@@ -261,7 +261,7 @@ pub struct StatsQuery {
     pub old_ms: u64,
 }
 
-/// What is asked for and answered.
+/// Calls of objects: submitted under an id, and read with their answers.
 #[async_trait]
 pub trait Calls {
     /// Asks. A repeat gives the call as it is and counts as a retry; the same id with another object,

@@ -151,7 +151,7 @@ impl crate::Error {
     }
 }
 
-/// What happened.
+/// Streams of events: appended, read one by one or all together, and summed up in snapshots.
 #[async_trait]
 pub trait Events {
     /// Appends, all or none. A `Conflict` names both versions ([`crate::Error::version_conflict`]). An

@@ -152,7 +152,7 @@ pub struct LineError {
 
 /// What reading the file to its end showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum FileVerdict {
     /// It may be run. A file without a single request cannot be sealed so.
     Valid,
     /// It may be run, and every request asks for this endpoint, up to [`ENDPOINT_BYTES_MAX`].
@@ -161,21 +161,23 @@ pub enum Verdict {
     Invalid(Vec<LineError>),
 }
 
-impl Verdict {
+impl FileVerdict {
     /// `Invalid` when the endpoint is too long, or holds what no database keeps.
     pub fn check(&self) -> Result<()> {
         match self {
-            Verdict::ValidFor(endpoint) => error::text("endpoint", endpoint, ENDPOINT_BYTES_MAX),
-            Verdict::Valid | Verdict::Invalid(_) => Ok(()),
+            FileVerdict::ValidFor(endpoint) => {
+                error::text("endpoint", endpoint, ENDPOINT_BYTES_MAX)
+            }
+            FileVerdict::Valid | FileVerdict::Invalid(_) => Ok(()),
         }
     }
 
     /// What is stored of it: the state, the errors as JSON, and the endpoint.
     pub fn columns(self) -> (FileState, Option<String>, Option<String>) {
         match self {
-            Verdict::Valid => (FileState::Sealed, None, None),
-            Verdict::ValidFor(endpoint) => (FileState::Sealed, None, Some(endpoint)),
-            Verdict::Invalid(errors) => (FileState::Invalid, Some(errors_json(errors)), None),
+            FileVerdict::Valid => (FileState::Sealed, None, None),
+            FileVerdict::ValidFor(endpoint) => (FileState::Sealed, None, Some(endpoint)),
+            FileVerdict::Invalid(errors) => (FileState::Invalid, Some(errors_json(errors)), None),
         }
     }
 }
@@ -292,7 +294,7 @@ pub trait Ingest {
     async fn expire_file(&self, file: FileId, expires_at: Timestamp) -> Result<()>;
 
     /// Fixes the file: its lanes and totals never change again. A repeat gives the same file.
-    async fn seal_file(&self, file: FileId, verdict: Verdict) -> Result<File>;
+    async fn seal_file(&self, file: FileId, verdict: FileVerdict) -> Result<File>;
 
     /// Makes the file vanish. `Conflict` while a batch that is not closed needs it.
     async fn drop_file(&self, scope: &Scope, file: FileId) -> Result<()>;

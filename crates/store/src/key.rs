@@ -102,7 +102,7 @@ pub fn check_touched(keys: &[KeyId]) -> Result<()> {
     error::at_most("keys", keys.len(), KEYS_TOUCHED_MAX)
 }
 
-/// Who may come in.
+/// API keys: added, looked up by their hash, revoked and listed.
 #[async_trait]
 pub trait Keys {
     /// Adds a key. A repeat with the same id and content gives the same key; an id or a hash that is

@@ -1,4 +1,4 @@
-//! A store with something around every call: a clock, a gate, a counter, an early end.
+//! Layers: something around every call of a store, such as a clock, a gate, a counter or an early end.
 //!
 //! Holds throughout: every verb is passed on as it came, and its reply comes back as it was.
 
@@ -43,7 +43,7 @@ pub fn failure<T>(reply: &Result<T>) -> Option<Kind> {
     reply.as_ref().err().map(|error| error.kind)
 }
 
-/// The store.
+/// A store whose calls go through a layer.
 pub struct LayeredStore<A> {
     inner: Arc<dyn Store>,
     layer: A,

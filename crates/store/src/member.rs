@@ -56,7 +56,7 @@ pub struct Member {
     pub tombstoned_at: Option<Timestamp>,
 }
 
-/// Who takes part.
+/// Instances: they join, say that they are alive, take duties, and leave.
 #[async_trait]
 pub trait Members {
     /// Joins. A repeat counts as a heartbeat; `LeaseLost` for the id of a tombstoned instance.

@@ -536,7 +536,7 @@ impl PrunedMessages {
     }
 }
 
-/// What is on its way.
+/// Messages: sent, read by the owner of their partition, committed, listed and pruned.
 #[async_trait]
 pub trait Messages {
     /// Sends messages, all or none, in this order within each stream. One that repeats an id of its

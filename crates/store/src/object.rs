@@ -45,7 +45,7 @@ pub fn check_objects(keys: &[ObjectKey]) -> Result<()> {
     error::at_most("objects", keys.len(), OBJECTS_MAX)
 }
 
-/// What objects are.
+/// Reads the states that commits wrote.
 #[async_trait]
 pub trait Objects {
     /// The states of these objects, up to [`OBJECTS_MAX`], in their order; none for one that has none.

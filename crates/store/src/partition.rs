@@ -64,19 +64,20 @@ fn unbounded() -> u16 {
 /// What members say of their part in a service.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
-enum Part {
+enum MemberRole {
     Messages(Serving),
 }
 
 impl Serving {
     /// As a member's metadata.
     pub fn to_metadata(&self) -> String {
-        serde_json::to_string(&Part::Messages(self.clone())).expect("names and numbers are JSON")
+        serde_json::to_string(&MemberRole::Messages(self.clone()))
+            .expect("names and numbers are JSON")
     }
 
     /// What a member's metadata say; none for one that does not run messages.
     pub fn of(metadata: &str) -> Option<Self> {
-        serde_json::from_str(metadata).ok().map(|Part::Messages(serving)| serving)
+        serde_json::from_str(metadata).ok().map(|MemberRole::Messages(serving)| serving)
     }
 }
 
@@ -116,7 +117,7 @@ pub struct Taken {
     pub is_suspect: bool,
 }
 
-/// Who owns which streams.
+/// Partitions of the streams: set up once, taken by one instance at a time, released.
 #[async_trait]
 pub trait Partitions {
     /// Fixes the service and the number of partitions, or checks them: `Conflict` when others are

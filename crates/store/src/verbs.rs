@@ -18,12 +18,12 @@ macro_rules! each_stage {
             open_file(file: NewFile) -> () { "open file", file.id, Ok(()) }
             add_lines(file: FileId, chunk: Chunk) -> () { "add lines to file", file, Ok(()) }
             expire_file(file: FileId, expires_at: Timestamp) -> () { "expire file", file, Ok(()) }
-            seal_file(file: FileId, verdict: Verdict) -> File { "seal file", file, verdict.check() }
+            seal_file(file: FileId, verdict: FileVerdict) -> File { "seal file", file, verdict.check() }
             drop_file(scope: &Scope, file: FileId) -> () { "drop file", file, Ok(()) }
         }}
         $($then)*! { $with Batches {
             create_batch(batch: NewBatch) -> Batch { "create batch", batch.id, batch.check() }
-            create_batch_with_file(batch: NewBatch, verdict: Verdict) -> Batch {
+            create_batch_with_file(batch: NewBatch, verdict: FileVerdict) -> Batch {
                 "create batch", batch.id, batch.check().and_then(|()| verdict.check())
             }
             pause_batch(scope: &Scope, batch: BatchId, reason: Option<String>) -> Batch {
@@ -282,7 +282,7 @@ pub mod names {
     pub use crate::claim::{Extended, Waiting, check_lease_ms, check_waiting};
     pub use crate::event::{Append, Appended, Event, Snapshot, check_appends};
     pub use crate::finalise::{Finalisation, NewOutput, Rows, check_outputs};
-    pub use crate::ingest::{Chunk, File, LineError, NewFile, Verdict};
+    pub use crate::ingest::{Chunk, File, FileVerdict, LineError, NewFile};
     pub use crate::inspect::{
         Attempt, AttemptCounts, BatchRows, BatchesQuery, FileLane, FilesQuery, FinishedLine,
         FinishedQuery, LaneStatus, Page, PendingLine, PendingQuery, check_limit,

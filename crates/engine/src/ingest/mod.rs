@@ -22,7 +22,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::mpsc;
 use windrow_domain::FileId;
-use windrow_store::ingest::{Chunk, File, LineError, NewFile, Verdict};
+use windrow_store::ingest::{Chunk, File, FileVerdict, LineError, NewFile};
 use windrow_store::{Ingest, Retry, Scope};
 
 use crate::clock::Clock;
@@ -275,9 +275,9 @@ impl<S: Ingest + Sync + ?Sized> Writer<'_, S> {
     async fn seal(&self, report: Report) -> Result<Ingested, Error> {
         let Report { errors, errors_total, endpoint } = report;
         let verdict = match (errors.is_empty(), endpoint) {
-            (true, Some(endpoint)) => Verdict::ValidFor(endpoint),
-            (true, None) => Verdict::Valid,
-            (false, _) => Verdict::Invalid(errors.clone()),
+            (true, Some(endpoint)) => FileVerdict::ValidFor(endpoint),
+            (true, None) => FileVerdict::Valid,
+            (false, _) => FileVerdict::Invalid(errors.clone()),
         };
         let file = self.call(|| self.store.seal_file(self.file, verdict.clone())).await?;
         Ok(Ingested { file, errors, errors_total })

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use windrow_domain::{FileId, Owner};
 use windrow_engine::clock::Clock;
-use windrow_store::ingest::{Chunk, File, NewFile, NewLine, Verdict};
+use windrow_store::ingest::{Chunk, File, FileVerdict, NewFile, NewLine};
 use windrow_store::{Error, Ingest, Kind, Result, Scope};
 
 type When = fn(u32) -> bool;
@@ -132,7 +132,7 @@ impl Ingest for Fake {
         })
     }
 
-    async fn seal_file(&self, _: FileId, verdict: Verdict) -> Result<File> {
+    async fn seal_file(&self, _: FileId, verdict: FileVerdict) -> Result<File> {
         self.call("seal file", |inner| {
             let file = inner.file.clone().unwrap();
             let requests = inner.seqs.iter().filter(|(lane, _)| lane.is_some());

@@ -13,7 +13,7 @@ use parking_lot::{Mutex, MutexGuard};
 use windrow_domain::{FileId, LaneNo, Target};
 use windrow_engine::ingest::asked;
 use windrow_store::ingest::{
-    Chunk, ERRORS_MAX, File, Ingest, LineError, NewFile, NewLine, Verdict,
+    Chunk, ERRORS_MAX, File, Ingest, LineError, NewFile, NewLine, FileVerdict,
 };
 use windrow_store::{Error, Kind, Result, Scope};
 
@@ -40,7 +40,7 @@ struct ReceivedFile {
     bytes: u64,
     lanes: HashMap<LaneNo, ReceivedLane>,
     findings: LineFindings,
-    verdict: Option<Verdict>,
+    verdict: Option<FileVerdict>,
 }
 
 struct ReceivedLane {
@@ -51,7 +51,7 @@ struct ReceivedLane {
 
 /// The verdict that the file is to be sealed with, and the errors that its job fails with.
 pub(super) struct PendingSeal {
-    pub(super) verdict: Verdict,
+    pub(super) verdict: FileVerdict,
     pub(super) errors: Vec<LineError>,
 }
 
@@ -65,7 +65,7 @@ impl DeferredSeal {
         let received = std::mem::take(&mut *self.0.received());
         let verdict = received.verdict?;
         // An invalid file has its own errors.
-        let is_valid = !matches!(verdict, Verdict::Invalid(_));
+        let is_valid = !matches!(verdict, FileVerdict::Invalid(_));
         let errors = if is_valid { received.findings.errors } else { Vec::new() };
         Some(PendingSeal { verdict, errors })
     }
@@ -136,7 +136,7 @@ impl Ingest for DeferredSeal {
     }
 
     /// The file as it will be once its job exists. Until then it stays open.
-    async fn seal_file(&self, id: FileId, verdict: Verdict) -> Result<File> {
+    async fn seal_file(&self, id: FileId, verdict: FileVerdict) -> Result<File> {
         verdict.check().map_err(|error| error.named("seal file", id))?;
         let mut received = self.0.received();
         let missing = || Error::new(Kind::Missing, "seal file", id);

@@ -100,13 +100,13 @@ impl<'a> Submits<'a> {
 }
 
 /// Calls that run for long.
-pub(crate) struct Runs {
+pub(crate) struct RunningCalls {
     refs: Refs,
     attempts: Vec<i32>,
     not_before: Vec<Option<Timestamp>>,
 }
 
-impl Runs {
+impl RunningCalls {
     pub(crate) fn of(running: &[Running]) -> Self {
         Self {
             refs: Refs::of(running.iter().map(|one| one.at)),

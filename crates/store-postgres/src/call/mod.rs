@@ -1,4 +1,7 @@
-//! What is asked for and answered.
+//! Calls: submitted once under an id, answered once, listed and counted.
+//!
+//! Holds throughout: a repeat is counted by the function that would have made the call, under its lock;
+//! lists are planned anew, because their filters may be missing.
 
 mod arrays;
 
@@ -17,13 +20,13 @@ use windrow_store::call::{
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::inspect::{Binding, Cursor, Page};
 
-use crate::db::{Call as Statement, Sql, sql};
+use crate::db::{Sql, Statement, sql};
 use crate::inspect::page;
 use crate::message::{json, place};
 use crate::sweep::SECS_MAX;
 use crate::{PostgresBackend, rows};
 
-pub(crate) use arrays::{Answers, Runs, Submits};
+pub(crate) use arrays::{Answers, RunningCalls, Submits};
 
 #[async_trait]
 impl Calls for PostgresBackend {

@@ -67,7 +67,7 @@ struct Room {
 }
 
 /// What a batch gave to a page.
-struct Part {
+struct LinesOfBatch {
     lines: Vec<FinishedLine>,
     /// There is another line, and no room for its bodies.
     is_full: bool,
@@ -96,7 +96,7 @@ async fn of_batch(
     batch: Uuid,
     after: i64,
     room: &Room,
-) -> Result<Part> {
+) -> Result<LinesOfBatch> {
     let statuses: Option<Vec<i16>> = (!query.statuses.is_empty())
         .then(|| query.statuses.iter().map(|status| status.code()).collect());
     let sql = match query.statuses.is_empty() || query.statuses.contains(&Status::Completed) {
@@ -119,7 +119,7 @@ async fn of_batch(
     let fit = found.iter().take_while(|row| row.get("fits")).count();
     let is_full = fit < found.len();
     found.truncate(fit);
-    Ok(Part { lines: found.iter().map(line).collect::<Result<_>>()?, is_full })
+    Ok(LinesOfBatch { lines: found.iter().map(line).collect::<Result<_>>()?, is_full })
 }
 
 fn line(row: &Row) -> Result<FinishedLine> {

@@ -1,4 +1,7 @@
-//! Looking, and touching nothing.
+//! Inspecting: reads for pages, lists, exports and doctors.
+//!
+//! Holds throughout: the owner is part of every question; pages go by key; nothing here takes a lock that
+//! a turn would wait for.
 
 mod files;
 mod finished;

@@ -7,15 +7,15 @@ use windrow_domain::{BatchId, LaneNo, LineSet};
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::inspect::{BatchRows, LaneRows};
 
-use crate::db::{Call, sql};
+use crate::db::{Statement, sql};
 use crate::{PostgresBackend, rows};
 
 pub(super) async fn read(store: &PostgresBackend, batch: BatchId) -> Result<BatchRows> {
     let id = [(&batch.0 as _, Type::UUID)];
     let calls = [
-        Call { sql: sql!("inspect/audit_lanes"), params: &id },
-        Call { sql: sql!("inspect/audit_sets"), params: &id },
-        Call { sql: sql!("inspect/audit_results"), params: &id },
+        Statement { sql: sql!("inspect/audit_lanes"), params: &id },
+        Statement { sql: sql!("inspect/audit_sets"), params: &id },
+        Statement { sql: sql!("inspect/audit_results"), params: &id },
     ];
     let answers = store.db.snapshot(&calls).await?;
     let [lanes, sets, results] = answers.as_slice() else {

@@ -13,11 +13,11 @@ use windrow_store::message::{
     Commit, Committed, ERROR_BYTES_MAX, Exchange, Exchanged, HISTORY_MAX, MessageRef,
 };
 
-use super::known::Known;
-use super::put::{Puts, consumers};
+use super::insert::{MessageArrays, consumers};
 use super::read::{Reads, work};
-use crate::call::{Answers, Runs, Submits};
-use crate::db::{Call, Inside, Param, Sql, sql};
+use super::stream_cache::StreamCache;
+use crate::call::{Answers, RunningCalls, Submits};
+use crate::db::{Inside, Param, Sql, Statement, sql};
 use crate::error::{is_mistaken, with_versions};
 use crate::event::Appends;
 use crate::object::States;
@@ -67,11 +67,11 @@ struct Effects<'a> {
     now: Option<Timestamp>,
     instance: Uuid,
     fences: Fences,
-    puts: Puts<'a>,
+    puts: MessageArrays<'a>,
     submits: Submits<'a>,
     started: Refs,
     started_epochs: Vec<i64>,
-    running: Runs,
+    running: RunningCalls,
     consumed: Refs,
     consumers: Vec<&'a str>,
     done: Refs,
@@ -110,11 +110,11 @@ impl<'a> Effects<'a> {
             now,
             instance: commit.instance.0,
             fences: Fences::of(&commit.fences),
-            puts: Puts::of(&commit.messages)?,
+            puts: MessageArrays::of(&commit.messages)?,
             submits: Submits::of(&commit.submits)?,
             started: Refs::of(commit.started.iter().map(|one| one.at)),
             started_epochs: commit.started.iter().map(|one| epoch(one.at)).collect(),
-            running: Runs::of(&commit.running),
+            running: RunningCalls::of(&commit.running),
             consumed: Refs::of(by.iter().map(|one| one.at)),
             consumers: by.iter().filter_map(|one| one.consumer.as_deref()).collect(),
             done: Refs::of(done.iter().map(|one| one.at)),
@@ -138,11 +138,11 @@ impl<'a> Effects<'a> {
 
     /// Statements for what there is, in the order of the locks: the fence, calls that are there, streams,
     /// messages, event streams, objects.
-    fn statements<'b>(&'b self, commit: &Commit) -> Vec<Statement<'b>> {
+    fn statements<'b>(&'b self, commit: &Commit) -> Vec<EffectStatement<'b>> {
         let now: Param<'b> = (&self.now, Type::TIMESTAMPTZ);
         let me: Param<'b> = (&self.instance, Type::UUID);
         let fence = self.fences.params(&self.instance).to_vec();
-        let mut all = vec![(Part::Rest, Sql::value("partition/fence"), fence)];
+        let mut all = vec![(EffectAnswer::Rest, Sql::value("partition/fence"), fence)];
         let mut add = |is_there: bool, part, sql, params: Vec<Param<'b>>| {
             if is_there {
                 all.push((part, sql, params));
@@ -151,35 +151,50 @@ impl<'a> Effects<'a> {
         let keys: [Param<'b>; 2] =
             [(&self.locked_owners, Type::TEXT_ARRAY), (&self.locked_requests, Type::TEXT_ARRAY)];
         let locked = [&keys[..], &self.touched.params()].concat();
-        add(changes_calls(commit), Part::Rest, Sql::value("call/lock_calls"), locked);
+        add(changes_calls(commit), EffectAnswer::Rest, Sql::value("call/lock_calls"), locked);
         let sent = self.puts.params(&self.now).to_vec();
-        add(!commit.messages.is_empty(), Part::Sent, sql!("message/send"), sent);
+        add(!commit.messages.is_empty(), EffectAnswer::Sent, sql!("message/send"), sent);
         let asked = self.submits.params(&self.now).to_vec();
-        add(!commit.submits.is_empty(), Part::Submitted, Sql::rows("call/submit_calls"), asked);
+        add(
+            !commit.submits.is_empty(),
+            EffectAnswer::Submitted,
+            Sql::rows("call/submit_calls"),
+            asked,
+        );
         let epochs = (&self.started_epochs as _, Type::INT8_ARRAY);
         let begun = [&[now.clone(), me][..], &self.started.params(), &[epochs]].concat();
         let sql = Sql::value("message/commit_started");
-        add(!commit.started.is_empty(), Part::Rest, sql, begun);
+        add(!commit.started.is_empty(), EffectAnswer::Rest, sql, begun);
         let runs = self.running.params(&self.now, &self.instance);
-        add(!commit.running.is_empty(), Part::Rest, Sql::value("call/commit_running"), runs);
+        add(
+            !commit.running.is_empty(),
+            EffectAnswer::Rest,
+            Sql::value("call/commit_running"),
+            runs,
+        );
         let names = (&self.consumers as _, Type::TEXT_ARRAY);
         let consumed = [&self.consumed.params()[..], &[names]].concat();
         let sql = Sql::value("message/commit_consumed");
-        add(!self.consumers.is_empty(), Part::Rest, sql, consumed);
+        add(!self.consumers.is_empty(), EffectAnswer::Rest, sql, consumed);
         let has_done = self.consumers.len() < commit.done.len();
-        add(has_done, Part::Rest, Sql::value("message/commit_done"), self.done.params().to_vec());
+        add(
+            has_done,
+            EffectAnswer::Rest,
+            Sql::value("message/commit_done"),
+            self.done.params().to_vec(),
+        );
         let sql = Sql::value("message/commit_failed");
-        add(!commit.failed.is_empty(), Part::Rest, sql, self.failed_params());
+        add(!commit.failed.is_empty(), EffectAnswer::Rest, sql, self.failed_params());
         let given_up =
             [(&self.dead_ids as _, Type::UUID_ARRAY), (&self.dead_errors as _, Type::TEXT_ARRAY)];
         let dead = [&[now][..], &self.dead.params(), &given_up].concat();
-        add(!commit.dead.is_empty(), Part::Rest, Sql::value("message/commit_dead"), dead);
+        add(!commit.dead.is_empty(), EffectAnswer::Rest, Sql::value("message/commit_dead"), dead);
         let happened = self.appends.params(&self.now).to_vec();
-        add(!commit.events.is_empty(), Part::Appended, sql!("event/append"), happened);
+        add(!commit.events.is_empty(), EffectAnswer::Appended, sql!("event/append"), happened);
         let states = self.states.params(&self.now, &self.fences.numbers).to_vec();
-        add(!commit.states.is_empty(), Part::Rest, Sql::value("object/put_states"), states);
+        add(!commit.states.is_empty(), EffectAnswer::Rest, Sql::value("object/put_states"), states);
         let answers = self.answers.params(&self.now, &self.instance);
-        add(!commit.calls.is_empty(), Part::Rest, Sql::value("call/commit_calls"), answers);
+        add(!commit.calls.is_empty(), EffectAnswer::Rest, Sql::value("call/commit_calls"), answers);
         all
     }
 
@@ -207,7 +222,7 @@ fn changes_calls(commit: &Commit) -> bool {
 
 /// Whose answer says something.
 #[derive(Clone, Copy)]
-enum Part {
+enum EffectAnswer {
     Sent,
     Submitted,
     Appended,
@@ -219,9 +234,9 @@ impl PostgresBackend {
     pub(super) async fn write(&self, exchange: &Exchange) -> Result<Exchanged> {
         let commit = &exchange.commit;
         let mut effects = Effects::of(self.db.now(), commit)?;
-        effects.puts.recall(&self.known);
+        effects.puts.recall(&self.streams);
         match self.write_once(exchange, &effects).await {
-            Err(error) if is_mistaken(&error) && effects.puts.mistook(&self.known) => {
+            Err(error) if is_mistaken(&error) && effects.puts.mistook(&self.streams) => {
                 self.write_once(exchange, &effects).await
             }
             written => written,
@@ -235,13 +250,13 @@ impl PostgresBackend {
         let read = reads.as_ref().map(|reads| reads.params(&effects.now));
         let beat: [Param<'_>; 2] =
             [(&effects.now, Type::TIMESTAMPTZ), (&effects.instance, Type::UUID)];
-        let mut calls: Vec<Call<'_>> =
-            statements.iter().map(|(_, sql, params)| Call { sql: *sql, params }).collect();
+        let mut calls: Vec<Statement<'_>> =
+            statements.iter().map(|(_, sql, params)| Statement { sql: *sql, params }).collect();
         if exchange.heartbeat {
-            calls.push(Call { sql: member::HEARTBEAT, params: &beat });
+            calls.push(Statement { sql: member::HEARTBEAT, params: &beat });
         }
         if let Some(params) = &read {
-            calls.push(Call { sql: Sql::rows("message/read_owned"), params });
+            calls.push(Statement { sql: Sql::rows("message/read_owned"), params });
         }
         // Streams and calls that others wait for are let go before the disk has answered. Answers and
         // events are not: whoever sees one may act on it outside of this database.
@@ -252,7 +267,7 @@ impl PostgresBackend {
             false => self.db.call(&calls).await,
         };
         let answers = answers.map_err(with_versions)?;
-        let committed = effects.committed(&statements, &answers, &self.known);
+        let committed = effects.committed(&statements, &answers, &self.streams);
         let work = match &read {
             Some(_) => work(answers.last().map(Vec::as_slice).unwrap_or_default())?,
             None => Default::default(),
@@ -264,30 +279,30 @@ impl PostgresBackend {
     pub(crate) async fn write_inside(&self, client: Inside, commit: &Commit) -> Result<Committed> {
         let effects = Effects::of(self.db.now(), commit)?;
         let statements = effects.statements(commit);
-        let calls: Vec<Call<'_>> =
-            statements.iter().map(|(_, sql, params)| Call { sql: *sql, params }).collect();
+        let calls: Vec<Statement<'_>> =
+            statements.iter().map(|(_, sql, params)| Statement { sql: *sql, params }).collect();
         let answers = self.db.end(client, &calls).await;
-        Ok(effects.committed(&statements, &answers.map_err(with_versions)?, &self.known))
+        Ok(effects.committed(&statements, &answers.map_err(with_versions)?, &self.streams))
     }
 }
 
 /// A statement for a part of a commit.
-type Statement<'a> = (Part, Sql, Vec<Param<'a>>);
+type EffectStatement<'a> = (EffectAnswer, Sql, Vec<Param<'a>>);
 
 impl Effects<'_> {
     fn committed(
         &self,
-        statements: &[Statement<'_>],
+        statements: &[EffectStatement<'_>],
         answers: &[Vec<Row>],
-        known: &Known,
+        known: &StreamCache,
     ) -> Committed {
         let mut committed = Committed::default();
         for ((part, ..), answer) in statements.iter().zip(answers) {
             match part {
-                Part::Sent => committed.sent = self.puts.sent(answer, known),
-                Part::Submitted => committed.submitted = self.submits.submitted(answer),
-                Part::Appended => committed.appended = self.appends.appended(answer),
-                Part::Rest => {}
+                EffectAnswer::Sent => committed.sent = self.puts.sent(answer, known),
+                EffectAnswer::Submitted => committed.submitted = self.submits.submitted(answer),
+                EffectAnswer::Appended => committed.appended = self.appends.appended(answer),
+                EffectAnswer::Rest => {}
             }
         }
         committed

@@ -1,10 +1,13 @@
-//! What is on its way.
+//! Messages: sent, read by the owner of their partition, and committed with their effects.
+//!
+//! Holds throughout: streams are locked in sorted order and give positions until the commit; a read is
+//! one statement that writes nothing.
 
 mod commit;
-mod known;
+mod insert;
 mod list;
-mod put;
 mod read;
+mod stream_cache;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -28,7 +31,7 @@ use crate::sweep::SECS_MAX;
 use crate::{PostgresBackend, rows};
 
 pub(crate) use commit::{Refs, kept};
-pub(crate) use known::Known;
+pub(crate) use stream_cache::StreamCache;
 
 #[async_trait]
 impl Messages for PostgresBackend {
@@ -36,8 +39,8 @@ impl Messages for PostgresBackend {
         if messages.is_empty() {
             return Ok(Vec::new());
         }
-        let mut puts = put::Puts::of(&messages)?;
-        puts.recall(&self.known);
+        let mut puts = insert::MessageArrays::of(&messages)?;
+        puts.recall(&self.streams);
         let now = self.db.now();
         loop {
             let params = puts.params(&now);
@@ -50,8 +53,8 @@ impl Messages for PostgresBackend {
                 }
             };
             match answer {
-                Ok(answer) => return Ok(puts.sent(&answer, &self.known)),
-                Err(error) if is_mistaken(&error) && puts.mistook(&self.known) => {}
+                Ok(answer) => return Ok(puts.sent(&answer, &self.streams)),
+                Err(error) if is_mistaken(&error) && puts.mistook(&self.streams) => {}
                 Err(error) => return Err(error),
             }
         }

@@ -11,7 +11,7 @@ use windrow_domain::attempt::{Class, Status};
 use windrow_domain::{BatchId, FileId, InstanceId, LeaseId, Owner, Target};
 use windrow_store::batch::NewBatch;
 use windrow_store::claim::{Line, Request, Tranche};
-use windrow_store::ingest::{Chunk, NewFile, NewLane, NewLine, Verdict};
+use windrow_store::ingest::{Chunk, FileVerdict, NewFile, NewLane, NewLine};
 use windrow_store::record::{Again, Finished, Outcomes, Turn};
 use windrow_store::{Batches, Error, Ingest, Inspect, Result, Retry, Scope};
 use windrow_store_postgres::{Options, PostgresStore};
@@ -137,7 +137,7 @@ pub(crate) async fn file(store: &PostgresStore, lines: u64) -> FileId {
         let piece = chunk(no, first, CHUNK_LINES.min(lines - first));
         store.add_lines(id, piece).await.unwrap();
     }
-    store.seal_file(id, Verdict::Valid).await.unwrap().id
+    store.seal_file(id, FileVerdict::Valid).await.unwrap().id
 }
 
 pub(crate) fn new_batch(file: FileId) -> NewBatch {

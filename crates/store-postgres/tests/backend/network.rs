@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use windrow_domain::{BatchId, InstanceId};
 use windrow_store::claim::Tranche;
-use windrow_store::ingest::Verdict;
+use windrow_store::ingest::FileVerdict;
 use windrow_store::record::Turn;
 use windrow_store::{Claim, Ingest, Inspect, Kind, Record, Retry, Scope};
 use windrow_store_postgres::{Options, PostgresStore};
@@ -178,7 +178,7 @@ async fn a_chunk_on_a_bad_network_is_written_once() {
         assert_eq!(error.kind, Kind::Unavailable, "{mode:?}: {}", whole(&error));
         persist(|| far.far.add_lines(id, piece.clone())).await;
     }
-    let sealed = far.near.seal_file(id, Verdict::Valid).await.unwrap();
+    let sealed = far.near.seal_file(id, FileVerdict::Valid).await.unwrap();
     assert_eq!(sealed.lines, modes.len() as u64 * CHUNK_LINES);
     far.end().await;
 }

@@ -7,7 +7,7 @@ use windrow_store::message::{Commit, Dead, Done, FailedTry, MessageRef, Messages
 use windrow_store::{Kind, Messages, Scope};
 
 use crate::kit::{Session, fresh, store, until};
-use crate::plane::{Runner, message};
+use crate::messages::{Runner, message};
 
 /// Every way in which a commit changes a message.
 fn ways(runner: &Runner, at: MessageRef) -> Vec<(&'static str, Commit)> {

@@ -11,7 +11,7 @@ use windrow_store::{Calls, Events, Messages};
 use windrow_store_postgres::{Options, PostgresStore};
 
 use crate::kit::{Session, fresh, sessions_ended};
-use crate::plane::{LARGE, Runner, append, call, message, owner, stream};
+use crate::messages::{LARGE, Runner, append, call, message, owner, stream};
 
 /// Rows of each table when it is full.
 const ROWS: i32 = 50_000;

@@ -6,7 +6,7 @@ use windrow_domain::{AuditEntryId, BatchId, FileId, InstanceId, KeyId, LineSet, 
 use windrow_store::audit_log::NewAuditEntry;
 use windrow_store::batch::{Reprocess, Select};
 use windrow_store::finalise::{NewOutput, Rows};
-use windrow_store::ingest::{LineError, Verdict};
+use windrow_store::ingest::{FileVerdict, LineError};
 use windrow_store::inspect::{BatchesQuery, FilesQuery, FinishedQuery, PendingQuery};
 use windrow_store::key::{KeysQuery, NewKey};
 use windrow_store::member::NewMember;
@@ -35,7 +35,7 @@ pub(crate) async fn run_every_verb(store: &PostgresStore) {
     end(store, me, running).await;
     store.set_limit(&target(), None).await.unwrap();
     let_in(store).await;
-    crate::plane::run_every_verb(store).await;
+    crate::messages::run_every_verb(store).await;
     leave(store, me).await;
 }
 
@@ -73,7 +73,7 @@ async fn ingest(store: &PostgresStore) {
     store.add_lines(id, chunk(0, 0, 3)).await.unwrap();
     let (code, message) = ("invalid_json_line".to_owned(), "it is not JSON".to_owned());
     let error = LineError { code, line: Some(1), message, param: None };
-    store.seal_file(id, Verdict::Invalid(vec![error])).await.unwrap();
+    store.seal_file(id, FileVerdict::Invalid(vec![error])).await.unwrap();
     store.file(ALL, id).await.unwrap();
     for ascending in [false, true] {
         let query = FilesQuery { ascending, after_id: Some(id), limit: 5, ..FilesQuery::default() };

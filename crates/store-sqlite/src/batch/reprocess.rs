@@ -13,10 +13,10 @@ use windrow_domain::{BatchId, LaneNo, LineSet, Phase};
 use windrow_store::batch::{Reprocess, Reprocessed, Select, put_back_error};
 use windrow_store::{Error, Kind, Result, Scope};
 
-use crate::fold::{self, Delta, LaneKey};
+use crate::lane_counts::{self, Delta, LaneKey};
 use crate::returned::{self, Bucket};
 use crate::tx::{Tx, sql};
-use crate::{ingest, lifecycle, row};
+use crate::{batch_events, ingest, rows};
 
 /// A finished line to run again.
 struct Finished {
@@ -54,7 +54,7 @@ pub(super) fn step(tx: &Tx<'_>, scope: &Scope, step: &Reprocess) -> Result<Repro
     put_back(tx, batch.id, &lines, Phase::of(to))?;
     if generation > batch.generation {
         let reopened = super::find(tx, scope, batch.id)?;
-        lifecycle::tell(tx, &reopened, "reprocessed", to, None)?;
+        batch_events::tell(tx, &reopened, "reprocessed", to, None)?;
     }
     Ok(Reprocessed { generation, moved: lines.len() as u64, more })
 }
@@ -70,7 +70,7 @@ fn select(tx: &Tx<'_>, step: &Reprocess, generation: u32) -> Result<Vec<Finished
                 if left == 0 {
                     break;
                 }
-                let range = params![batch, generation, left, row::int(lo), row::int(hi)];
+                let range = params![batch, generation, left, rows::int(lo), rows::int(hi)];
                 found.extend(read(tx, sql!("batch/results_in_range"), range)?);
             }
         }
@@ -97,13 +97,13 @@ fn read(tx: &Tx<'_>, sql: &str, params: impl Params) -> Result<Vec<Finished>> {
     tx.all(sql, params, |row| {
         let status: i64 = row.get(3)?;
         Ok(Finished {
-            line: row::count(row, 0)?,
+            line: rows::count(row, 0)?,
             lane: row.get(1)?,
-            seq: row::count(row, 2)?,
+            seq: rows::count(row, 2)?,
             status: usize::try_from(status)
                 .ok()
                 .filter(|code| *code < 4)
-                .ok_or_else(|| row::bad(3, format!("{status} is not the code of a status")))?,
+                .ok_or_else(|| rows::bad(3, format!("{status} is not the code of a status")))?,
         })
     })
 }
@@ -114,10 +114,10 @@ fn put_back(tx: &Tx<'_>, batch: BatchId, lines: &[Finished], phase: Phase) -> Re
     let mut delete = tx.prepare(sql!("batch/delete_result"))?;
     for line in lines {
         let (class, word) = (Class::Reprocessed.as_str(), Status::ALL[line.status].as_str());
-        let (id, no) = (batch.0.into_bytes(), row::int(line.line));
+        let (id, no) = (batch.0.into_bytes(), rows::int(line.line));
         let kept = params![id, no, tx.now, class, word, put_back_error(Status::ALL[line.status])];
         keep.execute(kept).map_err(|cause| tx.failed(cause))?;
-        let gone = params![batch.0.into_bytes(), row::int(line.line)];
+        let gone = params![batch.0.into_bytes(), rows::int(line.line)];
         delete.execute(gone).map_err(|cause| tx.failed(cause))?;
         let (seqs, delta) = lanes.entry(line.lane).or_default();
         seqs.push(line.seq);
@@ -128,7 +128,7 @@ fn put_back(tx: &Tx<'_>, batch: BatchId, lines: &[Finished], phase: Phase) -> Re
     for (lane, (seqs, delta)) in lanes {
         let key = LaneKey { batch, lane };
         returned::add(tx, key, &bucket, &seqs.into_iter().collect::<LineSet>())?;
-        fold::fold(tx, key, &delta, Some(phase), &mut Vec::new())?;
+        lane_counts::fold(tx, key, &delta, Some(phase), &mut Vec::new())?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use windrow_domain::CallState;
 use windrow_store::call::{CallStats, METHODS_MAX, MethodRetries, StatsQuery};
 use windrow_store::{Result, Scope};
 
-use crate::row;
+use crate::rows;
 use crate::tx::{Tx, sql};
 
 /// Most calls whose duration is looked at, the newest: eight bytes each.
@@ -14,18 +14,18 @@ const DURATIONS_MAX: u32 = 1_000_000;
 const ROW_BYTES: u64 = 500;
 
 pub(super) fn read(tx: &Tx<'_>, scope: &Scope, query: StatsQuery) -> Result<CallStats> {
-    let before = |ms: u64| tx.now.saturating_sub(row::int(ms.saturating_mul(1000)));
+    let before = |ms: u64| tx.now.saturating_sub(rows::int(ms.saturating_mul(1000)));
     let (owner, since) = (scope.owner(), before(query.window_ms));
     let mut stats = CallStats::default();
     count_unanswered(tx, owner, before(query.old_ms), &mut stats)?;
     stats.by_state.extend(tx.all(sql!("call/count_answered"), params![owner, since], |row| {
-        Ok((read_state(row, 0)?, row::count(row, 1)?))
+        Ok((read_state(row, 0)?, rows::count(row, 1)?))
     })?);
     read_durations(tx, owner, since, &mut stats)?;
-    let asked = params![owner, since, row::int(METHODS_MAX as u64)];
+    let asked = params![owner, since, rows::int(METHODS_MAX as u64)];
     stats.retries = tx.all(sql!("call/call_retries"), asked, |row| {
         let (object_type, method) = (row.get(0)?, row.get(1)?);
-        let (calls, retries_mean) = (row::count(row, 2)?, row.get(3)?);
+        let (calls, retries_mean) = (rows::count(row, 2)?, row.get(3)?);
         Ok(MethodRetries { object_type, method, calls, retries_mean })
     })?;
     count_rows(tx, owner, &mut stats)?;
@@ -37,7 +37,7 @@ fn count_rows(tx: &Tx<'_>, owner: Option<&str>, stats: &mut CallStats) -> Result
     let (rows, archived, mean, archived_mean) =
         tx.sure(sql!("call/count_rows"), [owner], |row| {
             let means: (f64, f64) = (row.get(2)?, row.get(3)?);
-            Ok((row::count(row, 0)?, row::count(row, 1)?, means.0, means.1))
+            Ok((rows::count(row, 0)?, rows::count(row, 1)?, means.0, means.1))
         })?;
     #[expect(
         clippy::cast_possible_truncation,
@@ -52,7 +52,7 @@ fn count_rows(tx: &Tx<'_>, owner: Option<&str>, stats: &mut CallStats) -> Result
 }
 
 fn read_state(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<CallState> {
-    CallState::from_code(row.get(column)?).ok_or_else(|| row::bad(column, "no such state"))
+    CallState::from_code(row.get(column)?).ok_or_else(|| rows::bad(column, "no such state"))
 }
 
 fn count_unanswered(
@@ -63,7 +63,7 @@ fn count_unanswered(
 ) -> Result<()> {
     let found = tx.all(sql!("call/count_unanswered"), params![owner, old], |row| {
         let (state, oldest): (_, i64) = (read_state(row, 0)?, row.get(2)?);
-        Ok((state, row::count(row, 1)?, oldest, row::count(row, 3)?))
+        Ok((state, rows::count(row, 1)?, oldest, rows::count(row, 3)?))
     })?;
     for (state, calls, oldest, old) in found {
         stats.by_state.push((state, calls));

@@ -6,7 +6,7 @@
 use rusqlite::params;
 use windrow_store::Result;
 
-use crate::row;
+use crate::rows;
 use crate::tx::{Tx, sql};
 
 /// A stream whose first events are old.
@@ -37,7 +37,7 @@ pub(crate) fn prune(tx: &Tx<'_>, until: i64, limit: u32) -> Result<u64> {
 
 fn prune_one(tx: &Tx<'_>, stream: &Stream, until: i64, most: u64) -> Result<u64> {
     let Stream { owner, name, first, snapshot } = stream;
-    let last = (first + row::int(most) - 1).min(*snapshot);
+    let last = (first + rows::int(most) - 1).min(*snapshot);
     let asked = params![owner, name, first, last, until];
     let young: Option<i64> = tx.sure(sql!("event/find_young"), asked, |row| row.get(0))?;
     let next = young.unwrap_or(last + 1);

@@ -13,7 +13,7 @@ use windrow_store::{Result, Scope};
 
 use super::Where;
 use crate::tx::{Tx, sql};
-use crate::{batch, row};
+use crate::{batch, rows};
 
 /// The columns of `batch/find`, for a page of batches that is chosen before its lanes are summed.
 const COLUMNS: &str = "b.id, b.file_id, b.owner, b.endpoint, b.state, b.generation, b.priority, \
@@ -58,9 +58,9 @@ pub(super) fn lanes(tx: &Tx<'_>, scope: &Scope, id: BatchId) -> Result<Vec<LaneS
     tx.all(sql!("inspect/lanes"), [id.0.into_bytes()], |row| {
         Ok(LaneStatus {
             lane: row.get(0)?,
-            target: row::name(row, 1)?,
-            phase: row::parsed(row, 2)?,
-            counts: row::counts(row, 3)?,
+            target: rows::name(row, 1)?,
+            phase: rows::parsed(row, 2)?,
+            counts: rows::counts(row, 3)?,
         })
     })
 }
@@ -70,7 +70,7 @@ pub(super) fn audit_log(tx: &Tx<'_>, scope: &Scope, id: BatchId) -> Result<Vec<A
     let mut acts =
         tx.all(sql!("inspect/acts"), params![id.0.into_bytes(), AUDIT_ENTRIES_MAX], |row| {
             let (actor, address, action) = (row.get(1)?, row.get(2)?, row.get(3)?);
-            Ok(AuditEntry { at: row::time(row, 0)?, actor, address, action })
+            Ok(AuditEntry { at: rows::time(row, 0)?, actor, address, action })
         })?;
     acts.reverse();
     Ok(acts)
@@ -78,16 +78,16 @@ pub(super) fn audit_log(tx: &Tx<'_>, scope: &Scope, id: BatchId) -> Result<Vec<A
 
 pub(super) fn attempts(tx: &Tx<'_>, scope: &Scope, id: BatchId, line: u64) -> Result<Vec<Attempt>> {
     batch::find(tx, scope, id)?;
-    let of = params![id.0.into_bytes(), row::int(line)];
+    let of = params![id.0.into_bytes(), rows::int(line)];
     tx.all(sql!("inspect/attempts"), of, |row| {
         Ok(Attempt {
             generation: row.get(0)?,
             attempt: row.get(1)?,
-            class: row::parsed(row, 2)?,
+            class: rows::parsed(row, 2)?,
             error_code: row.get(3)?,
             error: row.get(4)?,
-            not_before: row::time(row, 5)?,
-            created_at: row::time(row, 6)?,
+            not_before: rows::time(row, 5)?,
+            created_at: rows::time(row, 6)?,
         })
     })
 }
@@ -106,6 +106,6 @@ pub(super) fn attempt_counts(
         text(serde_json::to_string(&unknown))
     ];
     tx.all(sql!("inspect/tries"), asked, |row| {
-        Ok(AttemptCounts { line: row::count(row, 0)?, tried: row.get(1)?, answered: row.get(2)? })
+        Ok(AttemptCounts { line: rows::count(row, 0)?, tried: row.get(1)?, answered: row.get(2)? })
     })
 }

@@ -8,7 +8,7 @@ use windrow_store::{Result, Scope};
 
 use super::Where;
 use crate::call::read_call;
-use crate::row;
+use crate::rows;
 use crate::tx::Tx;
 
 /// The columns of `call/call`.
@@ -29,7 +29,7 @@ pub(crate) fn page(tx: &Tx<'_>, scope: &Scope, query: &CallsQuery) -> Result<Pag
     filter.maybe("instance = ?", query.instance.map(|instance| instance.0.into_bytes()));
     filter.any("state", query.states.iter().map(|state| state.code()).collect());
     if let Some(ms) = query.stuck_ms {
-        let since = tx.now.saturating_sub(row::int(ms.saturating_mul(1000)));
+        let since = tx.now.saturating_sub(rows::int(ms.saturating_mul(1000)));
         filter.and("state = 1 AND updated_at <= ?", vec![Box::new(since)]);
     }
     if let Some((at, owner, id)) = after {

@@ -10,7 +10,7 @@ use windrow_store::{Error, Kind, Result, Scope};
 
 use super::Where;
 use crate::ingest::read_file;
-use crate::row;
+use crate::rows;
 use crate::tx::{Tx, sql};
 
 pub(super) fn one(tx: &Tx<'_>, scope: &Scope, file: FileId) -> Result<File> {
@@ -51,21 +51,21 @@ pub(super) fn errors(tx: &Tx<'_>, scope: &Scope, file: FileId) -> Result<Vec<Lin
     let found = one(tx, scope, file)?;
     tx.sure(sql!("inspect/file_errors"), [found.id.0.into_bytes()], |row| match row.get_ref(0)? {
         rusqlite::types::ValueRef::Null => Ok(Vec::new()),
-        _ => row::json(row, 0),
+        _ => rows::json(row, 0),
     })
 }
 
 pub(super) fn lanes(tx: &Tx<'_>, scope: &Scope, file: FileId) -> Result<Vec<FileLane>> {
     let found = one(tx, scope, file)?;
     tx.all(sql!("inspect/file_lanes"), [found.id.0.into_bytes()], |row| {
-        let (lane, lines) = (row.get(0)?, row::count(row, 2)?);
-        Ok(FileLane { lane, target: row::name(row, 1)?, lines })
+        let (lane, lines) = (row.get(0)?, rows::count(row, 2)?);
+        Ok(FileLane { lane, target: rows::name(row, 1)?, lines })
     })
 }
 
 pub(super) fn chunk_sizes(tx: &Tx<'_>, scope: &Scope, file: FileId) -> Result<Vec<u64>> {
     let found = one(tx, scope, file)?;
-    tx.all(sql!("inspect/chunk_sizes"), [found.id.0.into_bytes()], |row| row::count(row, 0))
+    tx.all(sql!("inspect/chunk_sizes"), [found.id.0.into_bytes()], |row| rows::count(row, 0))
 }
 
 /// A piece of a chunk: where it belongs, and its place in the buffer.
@@ -87,7 +87,7 @@ pub(super) fn chunk(tx: &Tx<'_>, scope: &Scope, file: FileId, no: u32) -> Result
         let (lane, first, last) = read_span(span).ok_or_else(bad)?;
         let read = tx.all(sql!("claim/read_lines"), params![id, lane, first, last], |row| {
             let raw = Bytes::copy_from_slice(row.get_ref(2)?.as_blob()?);
-            Ok(Piece { seq: row::count(row, 0)?, line: row::count(row, 1)?, raw })
+            Ok(Piece { seq: rows::count(row, 0)?, line: rows::count(row, 1)?, raw })
         })?;
         pieces.extend(read);
     }

@@ -10,7 +10,7 @@ use windrow_store::record::Finished;
 use windrow_store::{Result, Scope};
 
 use super::Where;
-use crate::row;
+use crate::rows;
 use crate::tx::Tx;
 
 /// Where a page ended.
@@ -73,7 +73,7 @@ fn filter(scope: &Scope, query: &FinishedQuery, after: Option<Key>, statuses: &[
         several => filter.any("r.status", several.iter().map(|status| status.code()).collect()),
     }
     if let Some((batch, line)) = after {
-        let (id, line) = (batch.into_bytes(), row::int(line));
+        let (id, line) = (batch.into_bytes(), rows::int(line));
         if query.batch.is_some() {
             // A range of the key: the row value below would walk from the batch's first line.
             filter.and("r.line > ?", vec![Box::new(line)]);
@@ -98,15 +98,15 @@ fn statement(query: &FinishedQuery, filter: &Where) -> String {
 }
 
 fn read_line(row: &Row<'_>) -> rusqlite::Result<FinishedLine> {
-    let status = Status::from_code(row.get(6)?).ok_or_else(|| row::bad(6, "no such status"))?;
+    let status = Status::from_code(row.get(6)?).ok_or_else(|| rows::bad(6, "no such status"))?;
     Ok(FinishedLine {
-        batch: BatchId(row::uuid(row, 0)?),
+        batch: BatchId(rows::uuid(row, 0)?),
         lane: row.get(1)?,
-        finished_at: row::time(row, 2)?,
+        finished_at: rows::time(row, 2)?,
         generation: row.get(3)?,
         result: Finished {
-            seq: row::count(row, 4)?,
-            line: row::count(row, 5)?,
+            seq: rows::count(row, 4)?,
+            line: rows::count(row, 5)?,
             status,
             attempts: row.get(7)?,
             custom_id: row.get(8)?,

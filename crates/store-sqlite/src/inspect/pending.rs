@@ -13,7 +13,7 @@ use windrow_store::inspect::{
 };
 use windrow_store::{Result, Scope};
 
-use crate::row;
+use crate::rows;
 use crate::tx::{Tx, sql};
 
 /// The place of a set in the order of the page.
@@ -96,21 +96,21 @@ fn list_sets(
 fn read_set(row: &Row<'_>) -> rusqlite::Result<Set> {
     let place: u8 = row.get(3)?;
     let (place, lines) = match place {
-        0 => (Place::Untouched, Lines::Range(row::count(row, 5)?, row::count(row, 6)?)),
+        0 => (Place::Untouched, Lines::Range(rows::count(row, 5)?, rows::count(row, 6)?)),
         1 => (Place::Returned, Lines::Returned(row.get(4)?)),
         _ => (Place::Leased, Lines::Leased(row.get(4)?)),
     };
     Ok(Set {
-        group: (row.get(0)?, row::uuid(row, 1)?, row.get(2)?),
+        group: (row.get(0)?, rows::uuid(row, 1)?, row.get(2)?),
         place,
         lines,
-        target: row::name(row, 7)?,
-        owner: row::name(row, 8)?,
+        target: rows::name(row, 7)?,
+        owner: rows::name(row, 8)?,
         job_type: row.get(9)?,
-        file: FileId(row::uuid(row, 10)?),
+        file: FileId(rows::uuid(row, 10)?),
         attempts: row.get(11)?,
         crashes: row.get(12)?,
-        not_before: row::time_opt(row, 13)?,
+        not_before: rows::time_opt(row, 13)?,
         held_by: row.get::<_, Option<[u8; 16]>>(14)?.map(|id| InstanceId(Uuid::from_bytes(id))),
     })
 }
@@ -142,18 +142,20 @@ fn lines_of(tx: &Tx<'_>, set: &Set) -> Result<LineSet> {
     match &set.lines {
         Lines::Range(lo, hi) => Ok(LineSet::range(*lo, *hi)),
         Lines::Returned(id) => {
-            tx.sure(sql!("inspect/returned_lines"), [id], |row| row::parsed(row, 0))
+            tx.sure(sql!("inspect/returned_lines"), [id], |row| rows::parsed(row, 0))
         }
-        Lines::Leased(id) => tx.sure(sql!("inspect/leased_lines"), [id], |row| row::parsed(row, 0)),
+        Lines::Leased(id) => {
+            tx.sure(sql!("inspect/leased_lines"), [id], |row| rows::parsed(row, 0))
+        }
     }
 }
 
 fn read_line(tx: &Tx<'_>, set: &Set, seq: u64) -> Result<PendingLine> {
     let (at, batch, lane) = set.group;
-    let prefix = row::int(SUMMARY_PREFIX_BYTES as u64);
-    let place = params![set.file.0.into_bytes(), lane, row::int(seq), prefix];
+    let prefix = rows::int(SUMMARY_PREFIX_BYTES as u64);
+    let place = params![set.file.0.into_bytes(), lane, rows::int(seq), prefix];
     let (line, summary) = tx.sure(sql!("inspect/pending_line"), place, |row| {
-        Ok((row::count(row, 0)?, Summary::read(row.get_ref(1)?.as_blob()?)))
+        Ok((rows::count(row, 0)?, Summary::read(row.get_ref(1)?.as_blob()?)))
     })?;
     let updated_at = Timestamp::from_microsecond(at).map_err(|cause| tx.corrupt(cause))?;
     Ok(PendingLine {

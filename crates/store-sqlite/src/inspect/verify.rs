@@ -8,14 +8,14 @@ use windrow_store::inspect::{BatchRows, LaneRows};
 use windrow_store::{Result, Scope};
 
 use crate::tx::{Tx, sql};
-use crate::{batch, fold, row};
+use crate::{batch, lane_counts, rows};
 
 pub(super) fn read(tx: &Tx<'_>, id: BatchId) -> Result<BatchRows> {
     let state = batch::find(tx, &Scope::All, id)?.state;
     let mut returned = sets(tx, sql!("inspect/audit_returned"), id)?;
     let mut leased = sets(tx, sql!("inspect/audit_leased"), id)?;
     let mut finished = finished(tx, id)?;
-    let lanes = fold::lanes(tx, id)?;
+    let lanes = lane_counts::lanes(tx, id)?;
     let lanes_read = lanes.into_iter().map(|lane| {
         let no = lane.key.lane;
         let seqs = finished.remove(&no).unwrap_or_default();
@@ -40,7 +40,7 @@ pub(super) fn read(tx: &Tx<'_>, id: BatchId) -> Result<BatchRows> {
 
 fn sets(tx: &Tx<'_>, sql: &str, id: BatchId) -> Result<BTreeMap<LaneNo, Vec<LineSet>>> {
     let rows: Vec<(LaneNo, LineSet)> =
-        tx.all(sql, params![id.0.into_bytes()], |row| Ok((row.get(0)?, row::parsed(row, 1)?)))?;
+        tx.all(sql, params![id.0.into_bytes()], |row| Ok((row.get(0)?, rows::parsed(row, 1)?)))?;
     let mut lanes = BTreeMap::<LaneNo, Vec<LineSet>>::new();
     for (lane, set) in rows {
         lanes.entry(lane).or_default().push(set);
@@ -53,7 +53,7 @@ fn finished(tx: &Tx<'_>, id: BatchId) -> Result<BTreeMap<LaneNo, [Vec<u64>; 4]>>
     let rows: Vec<(LaneNo, u64, usize)> =
         tx.all(sql!("inspect/audit_finished"), params![id.0.into_bytes()], |row| {
             let status: u16 = row.get(2)?;
-            Ok((row.get(0)?, row::count(row, 1)?, usize::from(status)))
+            Ok((row.get(0)?, rows::count(row, 1)?, usize::from(status)))
         })?;
     let mut lanes = BTreeMap::<LaneNo, [Vec<u64>; 4]>::new();
     for (lane, seq, status) in rows {

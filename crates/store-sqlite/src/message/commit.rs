@@ -11,7 +11,7 @@ use windrow_store::{Error, Kind, Result};
 
 use super::{place, read_queue, send};
 use crate::tx::{Tx, invalid, sql};
-use crate::{call, event, object, partition, row};
+use crate::{call, event, object, partition, rows};
 
 /// The caller's transaction makes it all or none.
 pub(crate) fn write(tx: &Tx<'_>, commit: &Commit) -> Result<Committed> {
@@ -33,7 +33,7 @@ pub(crate) fn write(tx: &Tx<'_>, commit: &Commit) -> Result<Committed> {
 }
 
 /// A message on its way, as far as a commit must know it.
-struct Found {
+struct StoredMessage {
     queue: Queue,
     owner: String,
     id: String,
@@ -41,14 +41,14 @@ struct Found {
     history: Vec<(i64, String)>,
 }
 
-fn find(tx: &Tx<'_>, at: MessageRef) -> Result<Found> {
+fn find(tx: &Tx<'_>, at: MessageRef) -> Result<StoredMessage> {
     let found = tx.one(sql!("message/find"), place(at), |row| {
-        Ok(Found {
+        Ok(StoredMessage {
             queue: read_queue(row, 0)?,
             owner: row.get(1)?,
             id: row.get(2)?,
-            waiting: row::json_or_default(row, 3)?,
-            history: row::json_or_default(row, 4)?,
+            waiting: rows::json_or_default(row, 3)?,
+            history: rows::json_or_default(row, 4)?,
         })
     })?;
     found.ok_or_else(|| gone(at))
@@ -61,7 +61,7 @@ fn gone(at: MessageRef) -> windrow_store::Error {
 fn start(tx: &Tx<'_>, commit: &Commit, started: &Started) -> Result<()> {
     let (at, fences) = (started.at, &commit.fences);
     let fence = fences.iter().find(|fence| fence.partition == at.partition);
-    let epoch = fence.map(|fence| row::int(fence.epoch));
+    let epoch = fence.map(|fence| rows::int(fence.epoch));
     let found = find(tx, at)?;
     let (no, stream_no, position) = place(at);
     tx.run(sql!("message/commit_started"), params![no, stream_no, position, epoch])?;
@@ -86,7 +86,7 @@ fn finish(tx: &Tx<'_>, done: &Done) -> Result<()> {
         return end(tx, done.at);
     }
     let (no, stream_no, position) = place(done.at);
-    let left = params![no, stream_no, position, row::names_text(&waiting)];
+    let left = params![no, stream_no, position, rows::names_text(&waiting)];
     tx.run(sql!("message/commit_consumed"), left).map(|_| ())
 }
 
@@ -98,8 +98,8 @@ fn end(tx: &Tx<'_>, at: MessageRef) -> Result<()> {
 }
 
 fn fail(tx: &Tx<'_>, failed: &FailedTry) -> Result<()> {
-    let Found { queue, owner, id, mut history, .. } = find(tx, failed.at)?;
-    let error = row::error_text(&failed.error);
+    let StoredMessage { queue, owner, id, mut history, .. } = find(tx, failed.at)?;
+    let error = rows::error_text(&failed.error);
     history.push((tx.now, error.clone().into_owned()));
     let kept = &history[history.len().saturating_sub(HISTORY_MAX)..];
     let (no, stream_no, position) = place(failed.at);
@@ -111,7 +111,7 @@ fn fail(tx: &Tx<'_>, failed: &FailedTry) -> Result<()> {
         error,
         failed.not_before.as_microsecond(),
         serde_json::to_string(kept).expect("times and texts are JSON"),
-        row::names_text(&failed.waiting)
+        rows::names_text(&failed.waiting)
     ];
     tx.run(sql!("message/commit_failed"), again)?;
     match queue {
@@ -125,7 +125,7 @@ fn bury(tx: &Tx<'_>, dead: &Dead) -> Result<()> {
         return Err(invalid("a call fails, and is no dead letter"));
     }
     let (no, stream_no, position) = place(dead.at);
-    let error = row::error_text(&dead.error);
+    let error = rows::error_text(&dead.error);
     let letter = params![no, stream_no, position, dead.id.0.into_bytes(), error, tx.now];
     tx.run(sql!("message/commit_dead"), letter)?;
     end(tx, dead.at)

@@ -11,7 +11,7 @@ use windrow_store::{Error, Kind, Result, Scope};
 use super::send::{self, Letter};
 use super::{place, read_place, read_queue};
 use crate::tx::{Tx, sql};
-use crate::{inspect, partition, row};
+use crate::{inspect, partition, rows};
 
 pub(super) fn page(tx: &Tx<'_>, scope: &Scope, query: &MessagesQuery) -> Result<Page<DeadLetter>> {
     let binding = Binding::new("dead letters", scope, &(query.queue, &query.stream));
@@ -37,34 +37,34 @@ pub(super) fn page(tx: &Tx<'_>, scope: &Scope, query: &MessagesQuery) -> Result<
 
 /// The columns of `message/dead_letters`.
 fn read_dead(row: &Row<'_>) -> rusqlite::Result<DeadLetter> {
-    let history: Vec<(i64, String)> = row::json_or_default(row, 13)?;
+    let history: Vec<(i64, String)> = rows::json_or_default(row, 13)?;
     let past = |(micros, error): (i64, String)| {
-        let at = Timestamp::from_microsecond(micros).map_err(|cause| row::bad(13, cause))?;
+        let at = Timestamp::from_microsecond(micros).map_err(|cause| rows::bad(13, cause))?;
         Ok(PastTry { at, error })
     };
     let history = history.into_iter().map(past).collect::<rusqlite::Result<Vec<_>>>()?;
     let message = Message {
         at: read_place(row, 0)?,
         queue: read_queue(row, 3)?,
-        owner: row::name(row, 4)?,
-        stream: row::name(row, 5)?,
+        owner: rows::name(row, 4)?,
+        stream: rows::name(row, 5)?,
         id: row.get(6)?,
         kind: row.get(7)?,
         payload: row.get::<_, Vec<u8>>(8)?.into(),
-        headers: row::json_or_default(row, 9)?,
-        sent_at: row::time(row, 10)?,
+        headers: rows::json_or_default(row, 9)?,
+        sent_at: rows::time(row, 10)?,
         not_before: None,
         attempts: row.get(11)?,
         started: None,
-        waiting: row::json_or_default(row, 12)?,
+        waiting: rows::json_or_default(row, 12)?,
         error: history.last().map(|past| past.error.clone()),
     };
-    let (error, dead_at) = (row.get(14)?, row::time(row, 15)?);
-    Ok(DeadLetter { id: DeadLetterId(row::uuid(row, 16)?), message, history, error, dead_at })
+    let (error, dead_at) = (row.get(14)?, rows::time(row, 15)?);
+    Ok(DeadLetter { id: DeadLetterId(rows::uuid(row, 16)?), message, history, error, dead_at })
 }
 
 /// A dead letter as it is sent again.
-struct Found {
+struct StoredLetter {
     at: MessageRef,
     queue: Queue,
     owner: Owner,
@@ -76,12 +76,12 @@ struct Found {
     waiting: Option<String>,
 }
 
-fn read_found(row: &Row<'_>) -> rusqlite::Result<Found> {
-    Ok(Found {
+fn read_letter(row: &Row<'_>) -> rusqlite::Result<StoredLetter> {
+    Ok(StoredLetter {
         at: read_place(row, 0)?,
         queue: read_queue(row, 3)?,
-        owner: row::name(row, 4)?,
-        stream: row::name(row, 5)?,
+        owner: rows::name(row, 4)?,
+        stream: rows::name(row, 5)?,
         id: row.get(6)?,
         kind: row.get(7)?,
         payload: row.get(8)?,
@@ -100,7 +100,7 @@ pub(super) fn replay(tx: &Tx<'_>, scope: &Scope, ids: &[DeadLetterId]) -> Result
 
 fn replay_one(tx: &Tx<'_>, scope: &Scope, dead: DeadLetterId, count: u16) -> Result<Sent> {
     let of = params![dead.0.into_bytes(), scope.owner()];
-    let found = tx.one(sql!("message/find_dead"), of, read_found)?;
+    let found = tx.one(sql!("message/find_dead"), of, read_letter)?;
     let found =
         found.ok_or_else(|| Error::of(Kind::Missing).because(format!("{dead} is not there")))?;
     let letter = Letter {

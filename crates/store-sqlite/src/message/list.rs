@@ -8,7 +8,7 @@ use windrow_store::{Result, Scope};
 
 use super::{place, read_message};
 use crate::tx::{Tx, sql};
-use crate::{inspect, row};
+use crate::{inspect, rows};
 
 /// A place as a cursor keeps it: partition, stream, position.
 type Place = (u16, i64, i64);
@@ -52,7 +52,7 @@ fn of_stream(
     let (mut rows, last) = (Vec::new(), (after.0, after.1));
     for at in streams.into_iter().filter(|&at| at >= last) {
         let behind = if at == last { after.2 } else { 0 };
-        let room = row::int(u64::from(limit) - rows.len() as u64);
+        let room = rows::int(u64::from(limit) - rows.len() as u64);
         let asked = params![at.0, at.1, behind, room];
         rows.extend(tx.all(sql!("message/messages_of_stream"), asked, read_message)?);
         if rows.len() >= limit as usize {

@@ -9,7 +9,7 @@ use windrow_store::message::{Mark, Message, Read, ReadFrom, Work};
 
 use super::read_message;
 use crate::tx::{Tx, sql};
-use crate::{partition, row};
+use crate::{partition, rows};
 
 /// Behind every place of a stream.
 const END: i64 = i64::MAX;
@@ -42,7 +42,7 @@ pub(super) fn owned(tx: &Tx<'_>, read: &Read) -> Result<Work> {
     }
     let messages = walk.found;
     let due = params![partitions, tx.now];
-    let next_due = tx.sure(sql!("message/next_due"), due, |row| row::time_opt(row, 0))?;
+    let next_due = tx.sure(sql!("message/next_due"), due, |row| rows::time_opt(row, 0))?;
     Ok(Work { messages, marks, lost, next_due })
 }
 
@@ -82,7 +82,7 @@ impl Walk<'_, '_> {
     /// Walks a partition's streams behind one. Gives the last stream that was looked at, or 0 at the
     /// partition's end.
     fn partition(&mut self, no: PartitionNo, after: u64) -> Result<u64> {
-        let mut step = Step { stream: after, taken: 0, seek: (row::int(after), END) };
+        let mut step = Step { stream: after, taken: 0, seek: (rows::int(after), END) };
         while !self.run(no, &mut step)? {
             if self.is_full() {
                 return Ok(step.stream);
@@ -118,24 +118,24 @@ impl Walk<'_, '_> {
         if self.is_full() {
             return Ok(Turn::Full);
         }
-        let (stream, position) = (row::count(row, 1)?, row::count(row, 2)?);
+        let (stream, position) = (rows::count(row, 1)?, rows::count(row, 2)?);
         if stream != step.stream {
             (step.stream, step.taken) = (stream, 0);
             match self.held.get(&stream) {
                 Some(&held) if position <= held => {
-                    return Ok(Turn::Seek(row::int(stream), row::int(held)));
+                    return Ok(Turn::Seek(rows::int(stream), rows::int(held)));
                 }
                 Some(_) => {}
                 None => {
                     let not_before: Option<i64> = row.get(11)?;
                     if not_before.is_some_and(|at| at > self.tx.now) {
-                        return Ok(Turn::Seek(row::int(stream), END));
+                        return Ok(Turn::Seek(rows::int(stream), END));
                     }
                 }
             }
         }
         match step.taken >= self.read.stream_messages_max {
-            true => Ok(Turn::Seek(row::int(stream), END)),
+            true => Ok(Turn::Seek(rows::int(stream), END)),
             false => Ok(Turn::Take),
         }
     }

@@ -9,7 +9,7 @@ use windrow_store::{Error, Kind, Result};
 
 use super::read_place;
 use crate::tx::{Tx, sql};
-use crate::{partition, row};
+use crate::{partition, rows};
 
 /// A message as its row keeps it.
 pub(crate) struct Letter<'m> {
@@ -49,9 +49,9 @@ fn one(tx: &Tx<'_>, count: u16, message: &NewMessage) -> Result<Sent> {
         id: &message.id,
         kind: &message.kind,
         payload: &message.payload,
-        headers: row::headers_text(&message.headers),
+        headers: rows::headers_text(&message.headers),
         not_before: message.not_before.map(|at| at.as_microsecond()),
-        waiting: row::names_text(&message.consumers),
+        waiting: rows::names_text(&message.consumers),
     };
     let at = put(tx, count, &letter)?;
     if let Some(says) = says {
@@ -103,14 +103,14 @@ fn next_place(tx: &Tx<'_>, count: u16, letter: &Letter<'_>) -> Result<MessageRef
     let (owner, queue, name) = (letter.owner.as_str(), letter.queue.code(), letter.stream.as_str());
     let known =
         tx.one(sql!("message/next_position"), params![owner, queue, name, tx.now], |row| {
-            let (partition, position) = (row.get(1)?, row::count(row, 2)?);
-            Ok(MessageRef { partition, stream_no: row::count(row, 0)?, position })
+            let (partition, position) = (row.get(1)?, rows::count(row, 2)?);
+            Ok(MessageRef { partition, stream_no: rows::count(row, 0)?, position })
         })?;
     if let Some(at) = known {
         return Ok(at);
     }
     let partition = partition_of(letter.owner, letter.stream, count);
     let new = params![owner, queue, name, partition, tx.now];
-    let stream_no = tx.sure(sql!("message/add_stream"), new, |row| row::count(row, 0))?;
+    let stream_no = tx.sure(sql!("message/add_stream"), new, |row| rows::count(row, 0))?;
     Ok(MessageRef { partition, stream_no, position: 1 })
 }

@@ -5,13 +5,13 @@ use windrow_store::Result;
 use windrow_store::message::{MessageRetention, PrunedMessages};
 
 use crate::tx::{Tx, sql};
-use crate::{event, row};
+use crate::{event, rows};
 
 /// Streams that are looked at for each one that may go: those that live must not hide the others.
 const LOOKS_PER_STREAM: u32 = 4;
 
 pub(super) fn all(tx: &Tx<'_>, upkeep: &MessageRetention, limit: u32) -> Result<PrunedMessages> {
-    let before = |ms: u64| tx.now.saturating_sub(row::int(ms.saturating_mul(1000)));
+    let before = |ms: u64| tx.now.saturating_sub(rows::int(ms.saturating_mul(1000)));
     let tombstones = params![before(upkeep.tombstone_ms), limit];
     let tombstones = tx.run(sql!("call/tidy_tombstones"), tombstones)?;
     let expired = expire(tx, limit)?;

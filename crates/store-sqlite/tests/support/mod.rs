@@ -5,7 +5,7 @@ use windrow_domain::attempt::Status;
 use windrow_domain::{FileId, LeaseId, Owner, Target};
 use windrow_store::batch::{Batch, NewBatch};
 use windrow_store::claim::{Request, Tranche};
-use windrow_store::ingest::{Chunk, NewFile, NewLane, NewLine, Verdict};
+use windrow_store::ingest::{Chunk, FileVerdict, NewFile, NewLane, NewLine};
 use windrow_store::record::{Finished, Outcomes};
 use windrow_store::{Batches as _, Ingest as _};
 use windrow_store_sqlite::SqliteStore;
@@ -30,7 +30,7 @@ pub(crate) async fn sealed_file(store: &SqliteStore, lines: u64) -> FileId {
     let lanes = vec![NewLane { lane: 0, target }];
     let chunk = Chunk { no: 0, lanes, lines: (0..lines).map(line).collect() };
     store.add_lines(id, chunk).await.unwrap();
-    store.seal_file(id, Verdict::Valid).await.unwrap();
+    store.seal_file(id, FileVerdict::Valid).await.unwrap();
     id
 }
 

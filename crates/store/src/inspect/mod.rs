@@ -300,7 +300,7 @@ impl AttemptCounts {
     }
 }
 
-/// The stage that looks and touches nothing.
+/// Reads for pages, lists, exports and checks; they change nothing.
 #[async_trait]
 pub trait Inspect {
     /// A file that is complete. One that is open or dropped is `Missing`.

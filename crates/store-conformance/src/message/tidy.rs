@@ -7,7 +7,7 @@ use windrow_store::error::Kind;
 use windrow_store::message::{Commit, Done, MessageRetention, NewMessage, PrunedMessages};
 use windrow_store::{Calls, Messages, Scope};
 
-use super::PlaneWorld;
+use super::MessageWorld;
 use super::fixture::*;
 
 async fn tidy(store: &impl Messages, upkeep: MessageRetention) -> PrunedMessages {
@@ -15,7 +15,7 @@ async fn tidy(store: &impl Messages, upkeep: MessageRetention) -> PrunedMessages
 }
 
 /// An id may be used again when its window has passed, and not before.
-pub async fn ids_are_forgotten_after_their_window(world: &impl PlaneWorld) {
+pub async fn ids_are_forgotten_after_their_window(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let at = send(store, inbox("a", "1")).await;
@@ -32,7 +32,7 @@ pub async fn ids_are_forgotten_after_their_window(world: &impl PlaneWorld) {
 }
 
 /// The id of a message that is on its way, or dead, is remembered however old it is.
-pub async fn ids_outlive_their_messages(world: &impl PlaneWorld) {
+pub async fn ids_outlive_their_messages(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let waits = NewMessage { dedupe: true, ..outbox("a", "waits") };
@@ -58,7 +58,7 @@ pub async fn ids_outlive_their_messages(world: &impl PlaneWorld) {
 }
 
 /// A dead letter stays for ever, or as long as is said; then its id goes, too.
-pub async fn dead_letters_stay_as_long_as_is_said(world: &impl PlaneWorld) {
+pub async fn dead_letters_stay_as_long_as_is_said(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     for no in 0..3 {
@@ -77,7 +77,7 @@ pub async fn dead_letters_stay_as_long_as_is_said(world: &impl PlaneWorld) {
 
 /// A stream without messages is forgotten after a while. It may come back, and nothing that named an
 /// old message names a new one.
-pub async fn empty_streams_are_forgotten(world: &impl PlaneWorld) {
+pub async fn empty_streams_are_forgotten(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let old = send_all(store, several("a", 3)).await;
@@ -113,7 +113,7 @@ pub async fn empty_streams_are_forgotten(world: &impl PlaneWorld) {
 }
 
 /// A dead letter can be replayed though its stream was forgotten.
-pub async fn a_replay_brings_its_stream_back(world: &impl PlaneWorld) {
+pub async fn a_replay_brings_its_stream_back(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let at = send(store, inbox("a", "a-1")).await;
@@ -131,7 +131,7 @@ pub async fn a_replay_brings_its_stream_back(world: &impl PlaneWorld) {
 
 /// An answered call moves to the archive after a while: it is found there, answers as before, refuses
 /// other questions, and is listed no more.
-pub async fn answered_calls_are_archived(world: &impl PlaneWorld) {
+pub async fn answered_calls_are_archived(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let (one, two) = (submit(store, call("1", "r1")).await, submit(store, call("2", "r2")).await);
@@ -168,7 +168,7 @@ pub async fn answered_calls_are_archived(world: &impl PlaneWorld) {
 
 /// An answer is kept as long as was wanted; then a tombstone refuses to run the call again, until it
 /// goes, too.
-pub async fn an_expired_call_is_never_run_again(world: &impl PlaneWorld) {
+pub async fn an_expired_call_is_never_run_again(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     for archive_ms in [keep().archive_ms, 1000] {
@@ -203,7 +203,7 @@ pub async fn an_expired_call_is_never_run_again(world: &impl PlaneWorld) {
 }
 
 /// A call without an answer neither expires nor is archived: it may still run.
-pub async fn a_call_without_an_answer_does_not_expire(world: &impl PlaneWorld) {
+pub async fn a_call_without_an_answer_does_not_expire(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let expires_at = Some(later(world, 1000));
@@ -225,7 +225,7 @@ pub async fn a_call_without_an_answer_does_not_expire(world: &impl PlaneWorld) {
 }
 
 /// A step tidies no more of each kind than it may, and the next goes on.
-pub async fn a_step_of_tidying_is_bounded(world: &impl PlaneWorld) {
+pub async fn a_step_of_tidying_is_bounded(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     for no in 0..5 {
@@ -277,7 +277,7 @@ pub async fn a_step_of_tidying_is_bounded(world: &impl PlaneWorld) {
 }
 
 /// Times that never end are answered like long ones.
-pub async fn endless_times_are_answered(world: &impl PlaneWorld) {
+pub async fn endless_times_are_answered(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let gone = send(store, inbox("a", "1")).await;

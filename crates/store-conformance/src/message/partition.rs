@@ -11,7 +11,7 @@ use windrow_store::partition::{
 use windrow_store::sweep::Retention;
 use windrow_store::{Members, Messages, Partitions, Sweep};
 
-use super::PlaneWorld;
+use super::MessageWorld;
 use super::fixture::*;
 
 async fn seen(store: &impl Partitions, no: PartitionNo) -> Partition {
@@ -21,7 +21,7 @@ async fn seen(store: &impl Partitions, no: PartitionNo) -> Partition {
 
 /// The first set-up fixes service and partitions; a repeat has no effect; object types and the
 /// lifecycle may change.
-pub async fn the_first_set_up_fixes_the_partitions(world: &impl PlaneWorld) {
+pub async fn the_first_set_up_fixes_the_partitions(world: &impl MessageWorld) {
     let store = world.store();
     assert_eq!(store.setup().await.unwrap(), None);
     assert!(store.partitions().await.unwrap().is_empty());
@@ -43,7 +43,7 @@ pub async fn the_first_set_up_fixes_the_partitions(world: &impl PlaneWorld) {
 }
 
 /// Another service, or another number of partitions, is a conflict that names both; nothing changes.
-pub async fn another_service_or_number_of_partitions_is_a_conflict(world: &impl PlaneWorld) {
+pub async fn another_service_or_number_of_partitions_is_a_conflict(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let before = store.partitions().await.unwrap();
@@ -86,7 +86,7 @@ fn serves(types: &[&str], lifecycle: bool) -> Setup {
 
 /// One who starts with fewer types, or without publishers, takes nothing from those who live; what
 /// nobody serves any more is gone with the next set-up.
-pub async fn a_set_up_keeps_what_live_members_serve(world: &impl PlaneWorld) {
+pub async fn a_set_up_keeps_what_live_members_serve(world: &impl MessageWorld) {
     let store = world.store();
     let new = announce(store, "orders", &serving(&["cart", "order"], true).to_metadata()).await;
     let set_up = |setup| store.set_up(setup);
@@ -113,7 +113,7 @@ pub async fn a_set_up_keeps_what_live_members_serve(world: &impl PlaneWorld) {
 
 /// What members of other services and members that run no messages say of themselves sets nothing up,
 /// whatever it is.
-pub async fn only_members_that_run_messages_of_the_service_count(world: &impl PlaneWorld) {
+pub async fn only_members_that_run_messages_of_the_service_count(world: &impl MessageWorld) {
     let store = world.store();
     announce(store, "billing", &serving(&["bill"], true).to_metadata()).await;
     for metadata in [
@@ -134,7 +134,7 @@ pub async fn only_members_that_run_messages_of_the_service_count(world: &impl Pl
 }
 
 /// Whoever registers and then sets up stays set up, however many do so at once.
-pub async fn nobody_is_lost_of_many_who_set_up_at_once(world: &impl PlaneWorld) {
+pub async fn nobody_is_lost_of_many_who_set_up_at_once(world: &impl MessageWorld) {
     let mut tasks = JoinSet::new();
     for no in 0..8 {
         let store = if no % 2 == 0 { world.store().clone() } else { world.another().await };
@@ -151,7 +151,7 @@ pub async fn nobody_is_lost_of_many_who_set_up_at_once(world: &impl PlaneWorld) 
 }
 
 /// Of many first set-ups at once one wins; who said the same agrees, who said otherwise is told.
-pub async fn one_of_many_first_set_ups_wins(world: &impl PlaneWorld) {
+pub async fn one_of_many_first_set_ups_wins(world: &impl MessageWorld) {
     let mut tasks = JoinSet::new();
     for no in 0..6 {
         let store = if no % 2 == 0 { world.store().clone() } else { world.another().await };
@@ -172,7 +172,7 @@ pub async fn one_of_many_first_set_ups_wins(world: &impl PlaneWorld) {
 }
 
 /// Before the set-up there are no partitions, and nothing can be sent.
-pub async fn nothing_is_sent_before_the_set_up(world: &impl PlaneWorld) {
+pub async fn nothing_is_sent_before_the_set_up(world: &impl MessageWorld) {
     let store = world.store();
     assert_eq!(kind(store.send(vec![inbox("a", "1")]).await), Kind::Refused);
     let mut runner = Runner::join(store).await;
@@ -185,7 +185,7 @@ pub async fn nothing_is_sent_before_the_set_up(world: &impl PlaneWorld) {
 
 /// Free partitions are taken, those of a live owner are left alone, own ones are given again as they
 /// are, and those that are not wanted stay free.
-pub async fn only_free_partitions_are_taken(world: &impl PlaneWorld) {
+pub async fn only_free_partitions_are_taken(world: &impl MessageWorld) {
     let store = world.store();
     store.set_up(setup()).await.unwrap();
     let first = Runner::owning(store, &[1, 3, 5]).await;
@@ -206,7 +206,7 @@ pub async fn only_free_partitions_are_taken(world: &impl PlaneWorld) {
 }
 
 /// Every take raises the epoch by one; nothing lowers it.
-pub async fn epochs_rise_with_every_take(world: &impl PlaneWorld) {
+pub async fn epochs_rise_with_every_take(world: &impl MessageWorld) {
     let store = world.store();
     store.set_up(setup()).await.unwrap();
     let mut epoch = 0;
@@ -229,7 +229,7 @@ pub async fn epochs_rise_with_every_take(world: &impl PlaneWorld) {
 }
 
 /// Who drained a partition gives it back; then anybody may take it, and it is no suspect.
-pub async fn a_released_partition_is_free(world: &impl PlaneWorld) {
+pub async fn a_released_partition_is_free(world: &impl MessageWorld) {
     let mut first = ready(world).await;
     let store = world.store();
     let given = [first.fence(2), first.fence(6)];
@@ -246,7 +246,7 @@ pub async fn a_released_partition_is_free(world: &impl PlaneWorld) {
 }
 
 /// A partition is given back by its owner under its epoch, and by nobody else.
-pub async fn only_its_owner_releases_a_partition(world: &impl PlaneWorld) {
+pub async fn only_its_owner_releases_a_partition(world: &impl MessageWorld) {
     let first = ready(world).await;
     let store = world.store();
     let stranger = join(store).await;
@@ -264,7 +264,7 @@ pub async fn only_its_owner_releases_a_partition(world: &impl PlaneWorld) {
 
 /// A reaped owner's partitions are taken by others, who are told that its heads are suspects; a
 /// partition that the dead one tries to give back afterwards is a suspect all the same.
-pub async fn a_dead_owners_partitions_are_taken_as_suspects(world: &impl PlaneWorld) {
+pub async fn a_dead_owners_partitions_are_taken_as_suspects(world: &impl MessageWorld) {
     let first = ready(world).await;
     let store = world.store();
     store.release_partitions(first.instance, &[first.fence(0)]).await.unwrap();
@@ -288,7 +288,7 @@ pub async fn a_dead_owners_partitions_are_taken_as_suspects(world: &impl PlaneWo
 }
 
 /// A suspect stays one through further takes, until its owner has gone through it.
-pub async fn suspects_stay_until_they_are_cleared(world: &impl PlaneWorld) {
+pub async fn suspects_stay_until_they_are_cleared(world: &impl MessageWorld) {
     let first = ready(world).await;
     let store = world.store();
     pass(world, 60_000);
@@ -318,7 +318,7 @@ pub async fn suspects_stay_until_they_are_cleared(world: &impl PlaneWorld) {
 
 /// An owner that nobody remembers any more is as good as dead: it commits nothing, and what it had
 /// is taken.
-pub async fn a_forgotten_owners_partitions_are_taken(world: &impl PlaneWorld) {
+pub async fn a_forgotten_owners_partitions_are_taken(world: &impl MessageWorld) {
     let first = ready(world).await;
     let store = world.store();
     let at = send(store, inbox("a", "1")).await;
@@ -337,7 +337,7 @@ pub async fn a_forgotten_owners_partitions_are_taken(world: &impl PlaneWorld) {
 }
 
 /// A tombstoned instance takes nothing, clears nothing and is heard of no more.
-pub async fn a_tombstoned_instance_is_refused(world: &impl PlaneWorld) {
+pub async fn a_tombstoned_instance_is_refused(world: &impl MessageWorld) {
     let first = ready(world).await;
     let store = world.store();
     store.release_partitions(first.instance, &[first.fence(7)]).await.unwrap();
@@ -354,7 +354,7 @@ pub async fn a_tombstoned_instance_is_refused(world: &impl PlaneWorld) {
 }
 
 /// Who never registered takes nothing.
-pub async fn a_stranger_takes_nothing(world: &impl PlaneWorld) {
+pub async fn a_stranger_takes_nothing(world: &impl MessageWorld) {
     let store = world.store();
     store.set_up(setup()).await.unwrap();
     assert_eq!(kind(store.take_partitions(InstanceId::new(), &[1]).await), Kind::Missing);
@@ -363,7 +363,7 @@ pub async fn a_stranger_takes_nothing(world: &impl PlaneWorld) {
 }
 
 /// Instances that each take their share have every partition between them, each once.
-pub async fn shares_cover_every_partition(world: &impl PlaneWorld) {
+pub async fn shares_cover_every_partition(world: &impl MessageWorld) {
     let store = world.store();
     store.set_up(Setup { partitions: 50, ..setup() }).await.unwrap();
     let mut runners = Vec::new();
@@ -384,7 +384,7 @@ pub async fn shares_cover_every_partition(world: &impl PlaneWorld) {
 }
 
 /// Of many that want the same partitions at once, one gets each.
-pub async fn one_of_many_takes_a_partition(world: &impl PlaneWorld) {
+pub async fn one_of_many_takes_a_partition(world: &impl MessageWorld) {
     let store = world.store();
     store.set_up(setup()).await.unwrap();
     let mut tasks = JoinSet::new();
@@ -409,7 +409,7 @@ pub async fn one_of_many_takes_a_partition(world: &impl PlaneWorld) {
 }
 
 /// A set-up whose numbers or names are out of bounds is invalid, and fixes nothing.
-pub async fn a_set_up_out_of_bounds_is_invalid(world: &impl PlaneWorld) {
+pub async fn a_set_up_out_of_bounds_is_invalid(world: &impl MessageWorld) {
     let store = world.store();
     let types = |count: usize| (0..count).map(|no| format!("type-{no:04}")).collect::<Vec<_>>();
     for bad in [

@@ -8,11 +8,11 @@ use windrow_domain::batch::{Event, apply};
 use windrow_domain::{BatchId, FileId, State};
 use windrow_store::audit_log::{AUDIT_ENTRIES_MAX, NewAuditEntry};
 use windrow_store::batch::{Batch, Batches, NewBatch, Reprocess, Reprocessed};
-use windrow_store::ingest::{FileState, Verdict, errors_json};
+use windrow_store::ingest::{FileState, FileVerdict, errors_json};
 use windrow_store::{Error, Kind, Result, Scope};
 
 use crate::tx::{Tx, invalid, sql};
-use crate::{SqliteBackend, fold, ingest, lifecycle, row};
+use crate::{SqliteBackend, batch_events, ingest, lane_counts, rows};
 
 mod reprocess;
 
@@ -22,7 +22,7 @@ impl Batches for SqliteBackend {
         self.write(move |tx| create(tx, &batch)).await
     }
 
-    async fn create_batch_with_file(&self, batch: NewBatch, verdict: Verdict) -> Result<Batch> {
+    async fn create_batch_with_file(&self, batch: NewBatch, verdict: FileVerdict) -> Result<Batch> {
         let both = move |tx: &Tx<'_>| {
             ingest::seal(tx, batch.file, verdict.clone())?;
             create(tx, &batch)
@@ -75,29 +75,29 @@ impl Batches for SqliteBackend {
 pub(crate) fn read_batch(row: &Row<'_>) -> rusqlite::Result<Batch> {
     let errors = match row.get_ref(17)? {
         rusqlite::types::ValueRef::Null => Vec::new(),
-        _ => row::json(row, 17)?,
+        _ => rows::json(row, 17)?,
     };
     Ok(Batch {
-        id: BatchId(row::uuid(row, 0)?),
-        file: FileId(row::uuid(row, 1)?),
-        owner: row::name(row, 2)?,
+        id: BatchId(rows::uuid(row, 0)?),
+        file: FileId(rows::uuid(row, 1)?),
+        owner: rows::name(row, 2)?,
         endpoint: row.get(3)?,
-        state: row::parsed(row, 4)?,
+        state: rows::parsed(row, 4)?,
         generation: row.get(5)?,
         priority: row.get(6)?,
         job_type: row.get(7)?,
         source_address: row.get(8)?,
-        metadata: row::json(row, 9)?,
-        created_at: row::time(row, 10)?,
-        deadline: row::time_opt(row, 11)?,
-        cancelling_at: row::time_opt(row, 12)?,
-        finalizing_at: row::time_opt(row, 13)?,
-        closed_at: row::time_opt(row, 14)?,
+        metadata: rows::json(row, 9)?,
+        created_at: rows::time(row, 10)?,
+        deadline: rows::time_opt(row, 11)?,
+        cancelling_at: rows::time_opt(row, 12)?,
+        finalizing_at: rows::time_opt(row, 13)?,
+        closed_at: rows::time_opt(row, 14)?,
         last_error: row.get(15)?,
         summary: row.get(16)?,
         errors,
         output_secs: row.get::<_, Option<i64>>(26)?.map(i64::cast_unsigned),
-        counts: row::counts(row, 18)?,
+        counts: rows::counts(row, 18)?,
     })
 }
 
@@ -132,14 +132,15 @@ fn create(tx: &Tx<'_>, new: &NewBatch) -> Result<Batch> {
     insert(tx, new, state)?;
     let created = find(tx, &Scope::All, new.id)?;
     let entry = if state.is_closed() { state.as_str() } else { "created" };
-    lifecycle::tell(tx, &created, entry, state, None)?;
+    batch_events::tell(tx, &created, entry, state, None)?;
     Ok(created)
 }
 
 /// `Limited` when the owner has as many open batches as it may have. One writer: nobody comes between.
 fn check_open(tx: &Tx<'_>, new: &NewBatch) -> Result<()> {
     let Some(open_max) = new.open_max else { return Ok(()) };
-    let open = tx.sure(sql!("batch/count_open"), [new.owner.as_str()], |row| row::count(row, 0))?;
+    let open =
+        tx.sure(sql!("batch/count_open"), [new.owner.as_str()], |row| rows::count(row, 0))?;
     if open < u64::from(open_max) {
         return Ok(());
     }
@@ -155,10 +156,10 @@ fn find_repeat(tx: &Tx<'_>, new: &NewBatch) -> Result<Option<BatchId>> {
         let (owner, endpoint): (String, String) = (row.get(1)?, row.get(3)?);
         let deleted: bool = row.get(4)?;
         let same = owner == new.owner.as_str()
-            && row::uuid(row, 2)? == new.file.0
+            && rows::uuid(row, 2)? == new.file.0
             && endpoint == new.endpoint
             && !deleted;
-        Ok((BatchId(row::uuid(row, 0)?), same))
+        Ok((BatchId(rows::uuid(row, 0)?), same))
     })?;
     match found.as_slice() {
         [] => Ok(None),
@@ -187,7 +188,7 @@ fn insert(tx: &Tx<'_>, new: &NewBatch, state: State) -> Result<()> {
         tx.now,
         deadline,
         state.is_closed().then_some(tx.now),
-        new.output_secs.map(row::int),
+        new.output_secs.map(rows::int),
         (!new.errors.is_empty()).then(|| errors_json(new.errors.clone()))
     ];
     tx.run(sql!("batch/insert"), batch)?;
@@ -195,7 +196,8 @@ fn insert(tx: &Tx<'_>, new: &NewBatch, state: State) -> Result<()> {
         return Ok(());
     }
     let due = deadline.unwrap_or(i64::MAX);
-    let lanes = params![id, file, new.owner.as_str(), new.priority, due, tx.now, fold::ALWAYS];
+    let lanes =
+        params![id, file, new.owner.as_str(), new.priority, due, tx.now, lane_counts::ALWAYS];
     match tx.run(sql!("batch/insert_lanes"), lanes)? {
         0 => Err(tx.corrupt("a sealed file has no lanes")),
         _ => Ok(()),
@@ -218,10 +220,10 @@ pub(crate) fn steer(
     if to == from {
         return find(tx, scope, id);
     }
-    fold::steer(tx, id, to)?;
+    lane_counts::steer(tx, id, to)?;
     let steered = find(tx, scope, id)?;
     let entry = if to == State::InProgress { "resumed" } else { to.as_str() };
-    lifecycle::tell(tx, &steered, entry, to, reason)?;
+    batch_events::tell(tx, &steered, entry, to, reason)?;
     Ok(steered)
 }
 

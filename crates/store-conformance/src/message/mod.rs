@@ -1,39 +1,39 @@
-//! What the message plane means: partitions, messages, events, objects and calls.
+//! What messages mean: partitions, messages, events, objects and calls.
 //!
 //! Holds throughout: as for the other suite. A backend that is a [`MessageStore`] says
-//! `mod plane { windrow_store_conformance::plane_suite!(world = crate::make_world); }`.
+//! `mod messages { windrow_store_conformance::message_suite!(world = crate::make_world); }`.
 //! Absent on purpose: what only one database can do, such as a transaction held open while others
 //! commit; and wakes, which are hints that may be missed.
 
+mod batch_events;
 mod call;
-mod clash;
 mod commit;
 mod dead;
 mod event;
 mod exchange;
-mod fixture;
-mod lifecycle;
-mod message;
+pub(crate) mod fixture;
+mod lock_order;
 mod object;
-mod own;
 mod partition;
 mod prune;
 mod race;
+mod random_walk;
+mod send;
 mod states;
 mod stats;
 mod tidy;
-mod walk;
+mod transactional;
 
 use windrow_store::MessageStore;
 
 use crate::World;
 
 /// A world whose backend runs messages, too.
-pub trait PlaneWorld: World<Store: MessageStore> {}
+pub trait MessageWorld: World<Store: MessageStore> {}
 
-impl<W: World<Store: MessageStore>> PlaneWorld for W {}
+impl<W: World<Store: MessageStore>> MessageWorld for W {}
 
-cases! { plane_suite, plane_cases;
+cases! { message_suite, message_cases;
     partition {
         the_first_set_up_fixes_the_partitions,
         another_service_or_number_of_partitions_is_a_conflict,
@@ -55,7 +55,7 @@ cases! { plane_suite, plane_cases;
         one_of_many_takes_a_partition,
         a_set_up_out_of_bounds_is_invalid,
     }
-    message {
+    send {
         messages_are_read_as_they_were_sent,
         a_stream_is_read_in_its_order,
         a_streams_partition_is_the_domains,
@@ -99,7 +99,7 @@ cases! { plane_suite, plane_cases;
         a_commit_out_of_bounds_is_invalid,
         a_commit_without_effects_does_nothing,
     }
-    own {
+    transactional {
         own_rows_and_effects_come_together,
         a_script_that_fails_leaves_nothing,
         a_statement_that_fails_undoes_its_script,
@@ -141,7 +141,7 @@ cases! { plane_suite, plane_cases;
         the_feed_goes_on_behind_what_was_pruned,
         pruning_that_meets_appends_loses_nothing,
     }
-    lifecycle {
+    batch_events {
         what_is_done_to_a_batch_is_told_once,
         acts_at_once_are_each_told_once,
         acts_that_meet_other_writers_never_deadlock,
@@ -226,14 +226,14 @@ cases! { plane_suite, plane_cases;
         tidying_that_meets_a_send_loses_nothing,
         epochs_only_rise_while_members_come_and_go,
     }
-    clash {
+    lock_order {
         answers_that_meet_repeats_never_deadlock,
         exchanges_that_meet_a_release_never_deadlock,
         two_questions_at_once_are_a_conflict,
         a_dead_letter_is_replayed_once,
         tidying_at_once_takes_only_what_is_empty,
     }
-    walk {
+    random_walk {
         a_walk_of_streams_agrees_with_the_model_seed_one,
         a_walk_of_streams_agrees_with_the_model_seed_two,
         a_walk_of_streams_agrees_with_the_model_seed_three,

@@ -9,7 +9,7 @@ use windrow_store::message::{
 };
 use windrow_store::{Messages, Scope};
 
-use super::PlaneWorld;
+use super::MessageWorld;
 use super::fixture::*;
 
 async fn letters(store: &impl Messages, scope: &Scope) -> Vec<DeadLetter> {
@@ -17,7 +17,7 @@ async fn letters(store: &impl Messages, scope: &Scope) -> Vec<DeadLetter> {
 }
 
 /// A message that is given up on makes room for the next, and is kept as it was, with its history.
-pub async fn a_dead_letter_keeps_what_happened(world: &impl PlaneWorld) {
+pub async fn a_dead_letter_keeps_what_happened(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let headers = [("trace".to_owned(), "ü".to_owned())].into();
@@ -53,7 +53,7 @@ pub async fn a_dead_letter_keeps_what_happened(world: &impl PlaneWorld) {
 }
 
 /// The history holds the last failures, however many there were; errors are cut.
-pub async fn the_history_is_bounded(world: &impl PlaneWorld) {
+pub async fn the_history_is_bounded(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let at = send(world.store(), inbox("a", "1")).await;
     let tries = HISTORY_MAX + 5;
@@ -70,7 +70,7 @@ pub async fn the_history_is_bounded(world: &impl PlaneWorld) {
 }
 
 /// A replayed message goes to the end of its stream with no tries behind it, and is dead no more.
-pub async fn a_replay_goes_to_the_end_of_its_stream(world: &impl PlaneWorld) {
+pub async fn a_replay_goes_to_the_end_of_its_stream(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let consumers = vec!["handler".to_owned(), "projection".to_owned()];
@@ -102,7 +102,7 @@ pub async fn a_replay_goes_to_the_end_of_its_stream(world: &impl PlaneWorld) {
 }
 
 /// A replay happens for all of them or for none; another owner's dead letters are missing.
-pub async fn another_owners_dead_letters_are_missing(world: &impl PlaneWorld) {
+pub async fn another_owners_dead_letters_are_missing(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let mut gone = Vec::new();
@@ -133,7 +133,7 @@ pub async fn another_owners_dead_letters_are_missing(world: &impl PlaneWorld) {
 }
 
 /// Dead letters are listed newest first, page by page, by queue and by stream.
-pub async fn dead_letters_are_listed_newest_first(world: &impl PlaneWorld) {
+pub async fn dead_letters_are_listed_newest_first(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let mut gone = Vec::new();
@@ -193,7 +193,7 @@ fn fits(asked: &MessagesQuery, message: &Message) -> bool {
 
 /// Messages that wait are listed by partition, stream and position, with their payload, also those
 /// that nobody may run yet; each owner sees its own.
-pub async fn messages_that_wait_are_listed(world: &impl PlaneWorld) {
+pub async fn messages_that_wait_are_listed(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let mut count = 0;
@@ -237,7 +237,7 @@ pub async fn messages_that_wait_are_listed(world: &impl PlaneWorld) {
 }
 
 /// A page out of bounds, or with a cursor of another query or owner, is invalid.
-pub async fn a_list_of_messages_out_of_bounds_is_invalid(world: &impl PlaneWorld) {
+pub async fn a_list_of_messages_out_of_bounds_is_invalid(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let sent = send_all(store, several("a", 6)).await;
@@ -273,7 +273,7 @@ pub async fn a_list_of_messages_out_of_bounds_is_invalid(world: &impl PlaneWorld
 }
 
 /// The backlog tells for every queue how much waits, since when, and how much is dead.
-pub async fn the_backlog_tells_every_queue(world: &impl PlaneWorld) {
+pub async fn the_backlog_tells_every_queue(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let told = async || -> Vec<_> {

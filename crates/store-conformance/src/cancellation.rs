@@ -10,25 +10,25 @@ use std::time::Duration;
 
 /// How long a caller waits for its call before it drops it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Patience {
+pub(crate) enum CancelAfter {
     /// So many polls.
     Polls(u32),
     /// So many milliseconds.
     Millis(u64),
 }
 
-impl Patience {
+impl CancelAfter {
     /// From not at all to longer than most calls take.
     pub(crate) fn growing() -> impl Iterator<Item = Self> {
-        let polls = (0..10).chain([12, 16, 24, 40]).map(Patience::Polls);
-        polls.chain([0, 1, 2, 3, 5, 8, 13, 25, 50].map(Patience::Millis))
+        let polls = (0..10).chain([12, 16, 24, 40]).map(CancelAfter::Polls);
+        polls.chain([0, 1, 2, 3, 5, 8, 13, 25, 50].map(CancelAfter::Millis))
     }
 
-    /// Waits for the call as long as that, and then drops it, as a process that stops would.
-    pub(crate) async fn wait<T>(self, call: impl Future<Output = T>) {
+    /// Runs the call as long as that, and then drops it, as a process that stops would.
+    pub(crate) async fn run<T>(self, call: impl Future<Output = T>) {
         match self {
-            Patience::Polls(polls) => poll_at_most(call, polls).await,
-            Patience::Millis(ms) => {
+            CancelAfter::Polls(polls) => poll_at_most(call, polls).await,
+            CancelAfter::Millis(ms) => {
                 drop(tokio::time::timeout(Duration::from_millis(ms), call).await);
             }
         }

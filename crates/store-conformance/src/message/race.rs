@@ -11,21 +11,21 @@ use windrow_store::error::Kind;
 use windrow_store::message::{Commit, Message, MessageRef, MessageRetention, NewMessage, Read};
 use windrow_store::{Calls, Members, MessageStore, Messages, Partitions};
 
-use super::PlaneWorld;
+use super::MessageWorld;
 use super::fixture::*;
 
 const ROUNDS: u32 = 30;
 const POLLS_MAX: u32 = 20_000;
 
 /// Two handles in turn, as two processes have.
-async fn handles<W: PlaneWorld>(world: &W, count: usize) -> Vec<W::Store> {
+async fn handles<W: MessageWorld>(world: &W, count: usize) -> Vec<W::Store> {
     let other = world.another().await;
     (0..count).map(|no| if no % 2 == 0 { world.store().clone() } else { other.clone() }).collect()
 }
 
 /// Many that send to the same streams at once, in any order of streams, lose none of it; what one
 /// of them sends stays in its order.
-pub async fn sends_at_once_keep_an_order(world: &impl PlaneWorld) {
+pub async fn sends_at_once_keep_an_order(world: &impl MessageWorld) {
     const SENDERS: usize = 4;
     const EACH: usize = 15;
     let runner = ready(world).await;
@@ -60,7 +60,7 @@ pub async fn sends_at_once_keep_an_order(world: &impl PlaneWorld) {
 
 /// A reader that goes on behind what it has sees every message of every stream once, in order, while
 /// others send: none appears behind its back.
-pub async fn a_reader_skips_nothing_that_appears_later(world: &impl PlaneWorld) {
+pub async fn a_reader_skips_nothing_that_appears_later(world: &impl MessageWorld) {
     const SENDERS: usize = 3;
     const EACH: usize = 20;
     let runner = ready(world).await;
@@ -92,7 +92,7 @@ pub async fn a_reader_skips_nothing_that_appears_later(world: &impl PlaneWorld) 
 }
 
 /// The same message sent by many at once is one message, and all are told its place.
-pub async fn repeats_at_once_make_one_message(world: &impl PlaneWorld) {
+pub async fn repeats_at_once_make_one_message(world: &impl MessageWorld) {
     let runner = ready(world).await;
     for round in 0..ROUNDS / 3 {
         let mut tasks = JoinSet::new();
@@ -119,7 +119,7 @@ pub async fn repeats_at_once_make_one_message(world: &impl PlaneWorld) {
 
 /// Of two messages with one id and other content that are sent at once, one is sent and the other is a
 /// conflict.
-pub async fn two_contents_at_once_are_a_conflict(world: &impl PlaneWorld) {
+pub async fn two_contents_at_once_are_a_conflict(world: &impl MessageWorld) {
     let runner = ready(world).await;
     for round in 0..ROUNDS / 3 {
         let mut tasks = JoinSet::new();
@@ -148,7 +148,7 @@ fn pay<S: MessageStore + Clone>(runner: &Runner<S>, at: MessageRef, id: &str) ->
 
 /// An owner that commits while it is declared dead and its partitions are taken: its effects are there
 /// once, by one of the two, never by both and never by none.
-pub async fn a_commit_that_meets_a_take_counts_once(world: &impl PlaneWorld) {
+pub async fn a_commit_that_meets_a_take_counts_once(world: &impl MessageWorld) {
     world.store().set_up(setup()).await.unwrap();
     let other = world.another().await;
     let (mut firsts, mut seconds) = (0, 0);
@@ -195,7 +195,7 @@ pub async fn a_commit_that_meets_a_take_counts_once(world: &impl PlaneWorld) {
 }
 
 /// An owner that commits while it gives the partition back: what it is told is what happened.
-pub async fn a_commit_that_meets_a_release_is_told(world: &impl PlaneWorld) {
+pub async fn a_commit_that_meets_a_release_is_told(world: &impl MessageWorld) {
     world.store().set_up(setup()).await.unwrap();
     let other = world.another().await;
     let mut done = 0;
@@ -230,7 +230,7 @@ pub async fn a_commit_that_meets_a_release_is_told(world: &impl PlaneWorld) {
 
 /// Commits of many owners whose effects meet in the same streams, objects of any order, never deadlock
 /// and lose nothing.
-pub async fn commits_at_once_never_deadlock(world: &impl PlaneWorld) {
+pub async fn commits_at_once_never_deadlock(world: &impl MessageWorld) {
     const EACH: usize = 12;
     world.store().set_up(setup()).await.unwrap();
     let mut runners = Vec::new();
@@ -265,7 +265,7 @@ pub async fn commits_at_once_never_deadlock(world: &impl PlaneWorld) {
 }
 
 /// The same question asked by many at once is one call, and the others count as retries.
-pub async fn questions_at_once_make_one_call(world: &impl PlaneWorld) {
+pub async fn questions_at_once_make_one_call(world: &impl MessageWorld) {
     let runner = ready(world).await;
     for round in 0..ROUNDS / 3 {
         let mut tasks = JoinSet::new();
@@ -281,7 +281,7 @@ pub async fn questions_at_once_make_one_call(world: &impl PlaneWorld) {
 }
 
 /// A stream that is forgotten while somebody sends to it loses nothing, and no place is used twice.
-pub async fn tidying_that_meets_a_send_loses_nothing(world: &impl PlaneWorld) {
+pub async fn tidying_that_meets_a_send_loses_nothing(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let other = world.another().await;
     let mut places = BTreeSet::new();
@@ -306,7 +306,7 @@ pub async fn tidying_that_meets_a_send_loses_nothing(world: &impl PlaneWorld) {
 }
 
 /// Members come, go and take while others do: every partition has one owner at most, and no epoch falls.
-pub async fn epochs_only_rise_while_members_come_and_go(world: &impl PlaneWorld) {
+pub async fn epochs_only_rise_while_members_come_and_go(world: &impl MessageWorld) {
     world.store().set_up(setup()).await.unwrap();
     let mut tasks = JoinSet::new();
     for (no, store) in handles(world, 4).await.into_iter().enumerate() {

@@ -15,7 +15,7 @@ use windrow_store::inspect::{Binding, Cursor, Page};
 use windrow_store::{Error, Kind, Result, Scope};
 
 use crate::tx::{Tx, sql};
-use crate::{SqliteBackend, row};
+use crate::{SqliteBackend, rows};
 
 pub(crate) use prune::prune;
 
@@ -37,7 +37,7 @@ impl Events for SqliteBackend {
     ) -> Result<Vec<Event>> {
         let (owner, of) = (owner.clone(), stream.clone());
         self.read(move |tx| {
-            let asked = params![owner.as_str(), of.as_str(), row::int(from), limit];
+            let asked = params![owner.as_str(), of.as_str(), rows::int(from), limit];
             let events: Vec<Event> =
                 tx.all(sql!("event/read_stream"), asked, |row| Ok(read_event(row)?.1))?;
             match events.first() {
@@ -86,7 +86,7 @@ impl Events for SqliteBackend {
         let (owner, of) = (owner.clone(), stream.clone());
         self.read(move |tx| {
             let found = tx.one(sql!("event/snapshot"), [owner.as_str(), of.as_str()], |row| {
-                Ok((row::count(row, 0)?, row.get::<_, Vec<u8>>(1)?))
+                Ok((rows::count(row, 0)?, row.get::<_, Vec<u8>>(1)?))
             })?;
             Ok(found.map(|(version, state)| Snapshot {
                 owner,
@@ -102,8 +102,8 @@ impl Events for SqliteBackend {
 /// `Missing` when a version was pruned.
 fn check_kept(tx: &Tx<'_>, owner: &Owner, stream: &Stream, from: u64) -> Result<()> {
     let of = [owner.as_str(), stream.as_str()];
-    let kept =
-        tx.one(sql!("event/kept_from"), of, |row| Ok((row::count(row, 0)?, row::count(row, 1)?)))?;
+    let kept = tx
+        .one(sql!("event/kept_from"), of, |row| Ok((rows::count(row, 0)?, rows::count(row, 1)?)))?;
     match kept {
         Some((first, snapshot)) if first > from => {
             let stream = stream.as_str().to_owned();
@@ -116,21 +116,21 @@ fn check_kept(tx: &Tx<'_>, owner: &Owner, stream: &Stream, from: u64) -> Result<
 /// The columns of `event/read_all`: the place in the feed, then the event.
 fn read_event(row: &Row<'_>) -> rusqlite::Result<(i64, Event)> {
     let event = Event {
-        owner: row::name(row, 1)?,
-        stream: row::name(row, 2)?,
-        version: row::count(row, 3)?,
+        owner: rows::name(row, 1)?,
+        stream: rows::name(row, 2)?,
+        version: rows::count(row, 3)?,
         id: row.get(4)?,
         kind: row.get(5)?,
         payload: row.get::<_, Vec<u8>>(6)?.into(),
-        headers: row::json_or_default(row, 7)?,
-        at: row::time(row, 8)?,
+        headers: rows::json_or_default(row, 7)?,
+        at: rows::time(row, 8)?,
     };
     Ok((row.get(0)?, event))
 }
 
 pub(crate) fn version(tx: &Tx<'_>, owner: &Owner, stream: &Stream) -> Result<u64> {
     let of = [owner.as_str(), stream.as_str()];
-    let found = tx.one(sql!("event/stream_version"), of, |row| row::count(row, 0))?;
+    let found = tx.one(sql!("event/stream_version"), of, |row| rows::count(row, 0))?;
     Ok(found.unwrap_or(0))
 }
 
@@ -157,16 +157,16 @@ fn append_one(tx: &Tx<'_>, append: &Append) -> Result<Appended> {
         let new = params![
             owner,
             stream,
-            row::int(version),
+            rows::int(version),
             event.id,
             event.kind,
             event.payload.as_ref(),
-            row::headers_text(&event.headers),
+            rows::headers_text(&event.headers),
             tx.now
         ];
         tx.run(sql!("event/append"), new)?;
     }
-    tx.run(sql!("event/put_version"), params![owner, stream, row::int(appended.last)])?;
+    tx.run(sql!("event/put_version"), params![owner, stream, rows::int(appended.last)])?;
     Ok(appended)
 }
 
@@ -182,7 +182,7 @@ fn is_repeat(tx: &Tx<'_>, append: &Append, expected: u64, actual: u64) -> Result
         return Ok(false);
     }
     let (owner, stream) = (append.owner.as_str(), append.stream.as_str());
-    let asked = params![owner, stream, row::int(there.first), row::int(there.last)];
+    let asked = params![owner, stream, rows::int(there.first), rows::int(there.last)];
     let ids: Vec<String> = tx.all(sql!("event/ids"), asked, |row| row.get(0))?;
     Ok(ids.iter().eq(append.events.iter().map(|event| &event.id)))
 }
@@ -194,6 +194,6 @@ pub(crate) fn put_snapshot(tx: &Tx<'_>, snapshot: &Snapshot) -> Result<()> {
         let because = format!("the stream has versions 1 to {last}, not {at}");
         return Err(Error::invalid("version", because));
     }
-    let put = params![owner.as_str(), stream.as_str(), row::int(*at), state.as_ref()];
+    let put = params![owner.as_str(), stream.as_str(), rows::int(*at), state.as_ref()];
     tx.run(sql!("event/put_snapshot"), put).map(|_| ())
 }

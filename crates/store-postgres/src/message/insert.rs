@@ -11,12 +11,12 @@ use windrow_store::error::{Error, Kind, Result};
 use windrow_store::message::{MessageRef, NewMessage, Sent};
 
 use super::json;
-use super::known::{Known, StreamKey};
+use super::stream_cache::{StreamCache, StreamKey};
 use crate::db::Param;
 
 /// A send as `sql/message/put_messages.sql` takes it: streams and ids sorted by bytes, each once.
 #[derive(Default)]
-pub(crate) struct Puts<'a> {
+pub(crate) struct MessageArrays<'a> {
     owners: Vec<&'a str>,
     queues: Vec<i16>,
     names: Vec<&'a str>,
@@ -42,7 +42,7 @@ pub(crate) struct Puts<'a> {
     places: Vec<(usize, bool)>,
 }
 
-impl<'a> Puts<'a> {
+impl<'a> MessageArrays<'a> {
     /// `Conflict` when two messages have the same id and say different things.
     pub(crate) fn of(messages: &'a [NewMessage]) -> Result<Self> {
         let mut puts = Self::default();
@@ -113,12 +113,12 @@ impl<'a> Puts<'a> {
     }
 
     /// Looks whether the streams are known.
-    pub(super) fn recall(&mut self, known: &Known) {
+    pub(super) fn recall(&mut self, known: &StreamCache) {
         self.numbers = known.numbers(self.keys());
     }
 
     /// They were not what they were known for. False when they were not known.
-    pub(super) fn mistook(&mut self, known: &Known) -> bool {
+    pub(super) fn mistook(&mut self, known: &StreamCache) -> bool {
         known.forget(self.keys());
         self.numbers.take().is_some()
     }
@@ -150,9 +150,9 @@ impl<'a> Puts<'a> {
     }
 
     /// What the answer says of each message of the send, which has been committed.
-    pub(super) fn sent(&self, answer: &[Row], known: &Known) -> Vec<Sent> {
+    pub(super) fn sent(&self, answer: &[Row], known: &StreamCache) -> Vec<Sent> {
         let Some(row) = answer.first() else { return Vec::new() };
-        let ends = Places::read(row, "o_stream", "o_partition", "o_position");
+        let ends = PlaceArrays::read(row, "o_stream", "o_partition", "o_position");
         if self.numbers.is_none() {
             known.learn(self.keys().zip(ends.streams.iter().copied()));
         }
@@ -165,7 +165,7 @@ impl<'a> Puts<'a> {
         let mut kept: Vec<Sent> = self.streams.iter().zip(&self.backs).map(place).collect();
         let repeats: Vec<i32> = row.get("r_m");
         if !repeats.is_empty() {
-            let firsts = Places::read(row, "r_stream", "r_partition", "r_position");
+            let firsts = PlaceArrays::read(row, "r_stream", "r_partition", "r_position");
             for (at, repeat) in repeats.into_iter().enumerate() {
                 kept[index(repeat)] = Sent { at: firsts.at(at), is_duplicate: true };
             }
@@ -179,13 +179,13 @@ impl<'a> Puts<'a> {
 }
 
 /// Places as parallel arrays.
-struct Places {
+struct PlaceArrays {
     streams: Vec<i64>,
     partitions: Vec<i32>,
     positions: Vec<i64>,
 }
 
-impl Places {
+impl PlaceArrays {
     fn read(row: &Row, streams: &str, partitions: &str, positions: &str) -> Self {
         Self {
             streams: row.get(streams),

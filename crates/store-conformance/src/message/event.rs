@@ -12,7 +12,7 @@ use windrow_store::inspect::PAGE_MAX;
 use windrow_store::message::SEND_MAX;
 use windrow_store::{Events, Scope};
 
-use super::PlaneWorld;
+use super::MessageWorld;
 use super::fixture::*;
 
 const FEED_POLLS_MAX: u32 = 20_000;
@@ -68,7 +68,7 @@ fn assert_in_order(events: &[Event]) {
 }
 
 /// Events get dense versions from one, and read back as they were appended.
-pub async fn versions_are_dense(world: &impl PlaneWorld) {
+pub async fn versions_are_dense(world: &impl MessageWorld) {
     let store = world.store();
     assert_eq!(version(store, "a").await, 0);
     assert!(read(store, "a", 1, 10).await.is_empty());
@@ -98,7 +98,7 @@ pub async fn versions_are_dense(world: &impl PlaneWorld) {
 }
 
 /// Streams of two owners are two streams.
-pub async fn event_streams_belong_to_their_owner(world: &impl PlaneWorld) {
+pub async fn event_streams_belong_to_their_owner(world: &impl MessageWorld) {
     let store = world.store();
     append_one(store, append("a", Expected::Version(0), &["e1"])).await;
     let bobs = Append { owner: owner("bob"), ..append("a", Expected::Version(0), &["e1"]) };
@@ -109,7 +109,7 @@ pub async fn event_streams_belong_to_their_owner(world: &impl PlaneWorld) {
 }
 
 /// An append that meets another version is refused and names both; nothing is appended.
-pub async fn another_version_is_a_conflict_that_names_both(world: &impl PlaneWorld) {
+pub async fn another_version_is_a_conflict_that_names_both(world: &impl MessageWorld) {
     let store = world.store();
     append_one(store, append("a", Expected::Any, &["e1", "e2", "e3"])).await;
     for (expected, ids) in [(0, &["x"][..]), (2, &["x"]), (4, &["x"]), (9, &["x", "y"])] {
@@ -128,7 +128,7 @@ pub async fn another_version_is_a_conflict_that_names_both(world: &impl PlaneWor
 
 /// An append that is sent again is answered as the first time, also when others followed it; one
 /// with other ids, or fewer or more of them, is another append.
-pub async fn a_repeated_append_gives_the_same_answer(world: &impl PlaneWorld) {
+pub async fn a_repeated_append_gives_the_same_answer(world: &impl MessageWorld) {
     let store = world.store();
     append_one(store, append("a", Expected::Any, &["e1"])).await;
     let twice = append("a", Expected::Version(1), &["e2", "e3"]);
@@ -146,7 +146,7 @@ pub async fn a_repeated_append_gives_the_same_answer(world: &impl PlaneWorld) {
 }
 
 /// Appends of one call happen all or none, and those to the same stream follow one another.
-pub async fn appends_of_one_call_follow_one_another(world: &impl PlaneWorld) {
+pub async fn appends_of_one_call_follow_one_another(world: &impl MessageWorld) {
     let store = world.store();
     let appends = vec![
         append("b", Expected::Version(0), &["b1"]),
@@ -171,7 +171,7 @@ pub async fn appends_of_one_call_follow_one_another(world: &impl PlaneWorld) {
 }
 
 /// Of writers that race for a version exactly one wins, and the others are told.
-pub async fn one_of_many_writers_wins_a_version(world: &impl PlaneWorld) {
+pub async fn one_of_many_writers_wins_a_version(world: &impl MessageWorld) {
     const ROUNDS: u64 = 8;
     let mut tasks = JoinSet::new();
     for writer in 0..4 {
@@ -214,7 +214,7 @@ pub async fn one_of_many_writers_wins_a_version(world: &impl PlaneWorld) {
 
 /// The feed gives every event once, a stream's own in their order, page by page, and goes on from
 /// its end.
-pub async fn the_feed_gives_every_event_once(world: &impl PlaneWorld) {
+pub async fn the_feed_gives_every_event_once(world: &impl MessageWorld) {
     let store = world.store();
     assert_eq!(store.read_all(&Scope::All, None, 10).await.unwrap().rows, []);
     for no in 0..12 {
@@ -246,7 +246,7 @@ pub async fn the_feed_gives_every_event_once(world: &impl PlaneWorld) {
 }
 
 /// A feed that is read while many write misses nothing and doubles nothing.
-pub async fn a_feed_read_while_others_write_misses_nothing(world: &impl PlaneWorld) {
+pub async fn a_feed_read_while_others_write_misses_nothing(world: &impl MessageWorld) {
     const WRITERS: usize = 4;
     const EACH: usize = 25;
     let mut tasks = JoinSet::new();
@@ -275,7 +275,7 @@ pub async fn a_feed_read_while_others_write_misses_nothing(world: &impl PlaneWor
 }
 
 /// A cursor of the feed fits its own scope, and nothing that was changed.
-pub async fn a_feeds_cursor_is_bound_to_its_scope(world: &impl PlaneWorld) {
+pub async fn a_feeds_cursor_is_bound_to_its_scope(world: &impl MessageWorld) {
     let store = world.store();
     append_one(store, append("a", Expected::Any, &["e1", "e2"])).await;
     let mut after = None;
@@ -292,7 +292,7 @@ pub async fn a_feeds_cursor_is_bound_to_its_scope(world: &impl PlaneWorld) {
 
 /// A newer snapshot replaces an older one, never the other way round; one of a version that is not
 /// there is invalid.
-pub async fn a_snapshot_never_goes_back(world: &impl PlaneWorld) {
+pub async fn a_snapshot_never_goes_back(world: &impl MessageWorld) {
     let store = world.store();
     let snapshot = |version: u64, state: &'static str| Snapshot {
         owner: ada(),
@@ -314,7 +314,7 @@ pub async fn a_snapshot_never_goes_back(world: &impl PlaneWorld) {
 }
 
 /// Appends and reads out of bounds are invalid, and nothing is appended.
-pub async fn an_append_out_of_bounds_is_invalid(world: &impl PlaneWorld) {
+pub async fn an_append_out_of_bounds_is_invalid(world: &impl MessageWorld) {
     let store = world.store();
     let with = |event: NewEvent| Append { events: vec![event], ..append("a", Expected::Any, &[]) };
     for bad in [

@@ -1,4 +1,4 @@
-//! The words of the message plane's cases: a message, a runner that owns partitions.
+//! The words of the cases about messages: a message, a runner that owns partitions.
 //!
 //! Holds throughout: everything of the suite's own fixture; a runner does nothing by itself.
 
@@ -21,7 +21,7 @@ use windrow_store::{
     Calls, Events, Kind, Members, MessageStore, Messages, Partitions, Result, Scope,
 };
 
-use super::PlaneWorld;
+use super::MessageWorld;
 pub(crate) use crate::fixture::{Dice, kind, later, now, owner, pass, scope, whole_text};
 
 /// Partitions of the suite's worlds: few, so that streams share them.
@@ -50,7 +50,7 @@ pub(crate) fn setup() -> Setup {
 }
 
 /// Sets the world up and gives a runner that owns everything.
-pub(crate) async fn ready<W: PlaneWorld>(world: &W) -> Runner<W::Store> {
+pub(crate) async fn ready<W: MessageWorld>(world: &W) -> Runner<W::Store> {
     world.store().set_up(setup()).await.expect("a fresh world is set up");
     Runner::owning(world.store(), &all()).await
 }

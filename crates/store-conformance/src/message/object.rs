@@ -7,7 +7,7 @@ use windrow_store::message::Commit;
 use windrow_store::object::{OBJECTS_MAX, ObjectKey, PutState, STATE_BYTES_MAX};
 use windrow_store::{Messages, Objects, Wakes};
 
-use super::PlaneWorld;
+use super::MessageWorld;
 use super::fixture::*;
 
 fn text(state: &'static str) -> Option<Bytes> {
@@ -15,7 +15,7 @@ fn text(state: &'static str) -> Option<Bytes> {
 }
 
 /// A state is what the last commit said, an empty one is not none, and a forgotten one is none.
-pub async fn an_object_is_what_was_committed_last(world: &impl PlaneWorld) {
+pub async fn an_object_is_what_was_committed_last(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let keys = [key("wallet/1"), key("wallet/2"), key("wallet/3")];
@@ -37,7 +37,7 @@ pub async fn an_object_is_what_was_committed_last(world: &impl PlaneWorld) {
 }
 
 /// States come in the order they are asked for, as often as they are asked for.
-pub async fn states_come_in_the_order_asked_for(world: &impl PlaneWorld) {
+pub async fn states_come_in_the_order_asked_for(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let names: Vec<_> = (0..20).map(|no| format!("wallet/{no}")).collect();
@@ -55,7 +55,7 @@ pub async fn states_come_in_the_order_asked_for(world: &impl PlaneWorld) {
 }
 
 /// Of two states for one object in a commit the later one counts.
-pub async fn the_later_of_two_states_counts(world: &impl PlaneWorld) {
+pub async fn the_later_of_two_states_counts(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let states = vec![put("wallet/1", "first"), put("wallet/2", "x"), put("wallet/1", "second")];
     world.store().commit(Commit { states, ..runner.effects() }).await.unwrap();
@@ -64,7 +64,7 @@ pub async fn the_later_of_two_states_counts(world: &impl PlaneWorld) {
 }
 
 /// Whether somebody sleeps or listens changes nothing about the work: a wake is a hint.
-pub async fn sleepers_miss_no_work(world: &impl PlaneWorld) {
+pub async fn sleepers_miss_no_work(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let wakes = store.listen(runner.instance).await.unwrap();

@@ -9,11 +9,11 @@ use windrow_store::error::Kind;
 use windrow_store::message::{Commit, FailedTry, MessageRef, Running, SEND_MAX};
 use windrow_store::{Calls, Members, Messages};
 
-use super::PlaneWorld;
+use super::MessageWorld;
 use super::fixture::*;
 
 /// A call that is asked for is read as a message of its object, and is told as it was asked for.
-pub async fn a_call_is_read_as_a_message(world: &impl PlaneWorld) {
+pub async fn a_call_is_read_as_a_message(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let new = NewCall {
@@ -47,7 +47,7 @@ pub async fn a_call_is_read_as_a_message(world: &impl PlaneWorld) {
 }
 
 /// Nothing is asked before the set-up; nobody knows of what was never asked.
-pub async fn an_unknown_call_is_missing(world: &impl PlaneWorld) {
+pub async fn an_unknown_call_is_missing(world: &impl MessageWorld) {
     let store = world.store();
     assert_eq!(kind(store.submit_call(call("1", "r1")).await), Kind::Refused);
     assert_eq!(kind(store.call(&call_key("r1")).await), Kind::Missing);
@@ -62,7 +62,7 @@ pub async fn an_unknown_call_is_missing(world: &impl PlaneWorld) {
 }
 
 /// Calls of one object are read in the order they were asked for, and apart from its messages.
-pub async fn calls_of_an_object_are_in_order(world: &impl PlaneWorld) {
+pub async fn calls_of_an_object_are_in_order(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let mut expected = Vec::new();
@@ -81,7 +81,7 @@ pub async fn calls_of_an_object_are_in_order(world: &impl PlaneWorld) {
 
 /// The question, asked again, gives the call as it is: waiting, begun, answered. It counts as a retry
 /// and is not run again.
-pub async fn a_repeated_question_gives_the_answer(world: &impl PlaneWorld) {
+pub async fn a_repeated_question_gives_the_answer(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let at = submit(store, call("1", "r1")).await;
@@ -111,7 +111,7 @@ pub async fn a_repeated_question_gives_the_answer(world: &impl PlaneWorld) {
 }
 
 /// Another question under the same id is refused, and changes nothing.
-pub async fn another_question_under_the_id_is_a_conflict(world: &impl PlaneWorld) {
+pub async fn another_question_under_the_id_is_a_conflict(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let at = submit(store, call("1", "r1")).await;
@@ -134,7 +134,7 @@ pub async fn another_question_under_the_id_is_a_conflict(world: &impl PlaneWorld
 }
 
 /// A call that failed has its error, and keeps it.
-pub async fn a_failed_call_keeps_its_error(world: &impl PlaneWorld) {
+pub async fn a_failed_call_keeps_its_error(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let at = submit(store, call("1", "r1")).await;
@@ -152,7 +152,7 @@ pub async fn a_failed_call_keeps_its_error(world: &impl PlaneWorld) {
 }
 
 /// An answer is never replaced: a second one is a conflict, and so is one for a call that is not there.
-pub async fn an_answer_is_never_replaced(world: &impl PlaneWorld) {
+pub async fn an_answer_is_never_replaced(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let (at, other) = (submit(store, call("1", "r1")).await, submit(store, call("1", "r2")).await);
@@ -177,7 +177,7 @@ pub async fn an_answer_is_never_replaced(world: &impl PlaneWorld) {
 }
 
 /// Under an old epoch nobody answers or begins.
-pub async fn an_old_epoch_answers_nothing(world: &impl PlaneWorld) {
+pub async fn an_old_epoch_answers_nothing(world: &impl MessageWorld) {
     let first = ready(world).await;
     let store = world.store();
     let at = submit(store, call("1", "r1")).await;
@@ -197,7 +197,7 @@ pub async fn an_old_epoch_answers_nothing(world: &impl PlaneWorld) {
 }
 
 /// A call whose try failed goes back, waits, and holds up its object only.
-pub async fn a_call_that_is_tried_again_is_pending(world: &impl PlaneWorld) {
+pub async fn a_call_that_is_tried_again_is_pending(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let at = submit(store, call("1", "r1")).await;
@@ -217,7 +217,7 @@ pub async fn a_call_that_is_tried_again_is_pending(world: &impl PlaneWorld) {
 
 /// A call that runs for long is shown with who runs it, and since when; no try counts by it, and it is
 /// not taken for one that was begun.
-pub async fn a_call_that_runs_for_long_is_processing(world: &impl PlaneWorld) {
+pub async fn a_call_that_runs_for_long_is_processing(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     for (object, id) in [("1", "r1"), ("2", "r2"), ("3", "r3")] {
@@ -258,7 +258,7 @@ pub async fn a_call_that_runs_for_long_is_processing(world: &impl PlaneWorld) {
 
 /// Whoever tells late that a call runs, after its answer or its failure, changes nothing and hurts
 /// nobody in the same commit.
-pub async fn what_is_told_late_of_a_call_changes_nothing(world: &impl PlaneWorld) {
+pub async fn what_is_told_late_of_a_call_changes_nothing(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     for (object, id) in [("1", "answered"), ("2", "failed"), ("3", "kept"), ("4", "put off")] {
@@ -290,7 +290,7 @@ pub async fn what_is_told_late_of_a_call_changes_nothing(world: &impl PlaneWorld
 }
 
 /// Under an old epoch nobody says what runs, nor without a fence.
-pub async fn an_old_epoch_tells_of_no_call(world: &impl PlaneWorld) {
+pub async fn an_old_epoch_tells_of_no_call(world: &impl MessageWorld) {
     let first = ready(world).await;
     let store = world.store();
     submit(store, call("1", "r1")).await;
@@ -310,7 +310,7 @@ pub async fn an_old_epoch_tells_of_no_call(world: &impl PlaneWorld) {
 }
 
 /// A call is not given up on like a message: it fails.
-pub async fn a_call_is_no_dead_letter(world: &impl PlaneWorld) {
+pub async fn a_call_is_no_dead_letter(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let at = submit(store, call("1", "r1")).await;
@@ -324,7 +324,7 @@ pub async fn a_call_is_no_dead_letter(world: &impl PlaneWorld) {
 
 /// A commit may ask objects: what is new is read next, a repeat counts as a retry, and another
 /// question under a known id refuses the whole commit.
-pub async fn a_commit_may_ask_objects(world: &impl PlaneWorld) {
+pub async fn a_commit_may_ask_objects(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let at = submit(store, call("1", "r1")).await;
@@ -357,7 +357,7 @@ pub async fn a_commit_may_ask_objects(world: &impl PlaneWorld) {
 }
 
 /// Calls and answers out of bounds are invalid.
-pub async fn a_call_out_of_bounds_is_invalid(world: &impl PlaneWorld) {
+pub async fn a_call_out_of_bounds_is_invalid(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let good = || call("1", "r1");

@@ -18,7 +18,7 @@ use windrow_store::{Error, Kind, Result, Scope};
 
 use crate::message::send::{self, Letter};
 use crate::tx::{Tx, sql};
-use crate::{SqliteBackend, inspect, partition, row};
+use crate::{SqliteBackend, inspect, partition, rows};
 
 #[async_trait]
 impl Calls for SqliteBackend {
@@ -48,26 +48,26 @@ impl Calls for SqliteBackend {
 
 /// The columns of `call/call`.
 pub(crate) fn read_call(row: &Row<'_>) -> rusqlite::Result<Call> {
-    let state = CallState::from_code(row.get(6)?).ok_or_else(|| row::bad(6, "no such state"))?;
+    let state = CallState::from_code(row.get(6)?).ok_or_else(|| rows::bad(6, "no such state"))?;
     let instance: Option<[u8; 16]> = row.get(11)?;
     Ok(Call {
-        key: CallKey { owner: row::name(row, 0)?, request_id: row::name(row, 1)? },
+        key: CallKey { owner: rows::name(row, 0)?, request_id: rows::name(row, 1)? },
         object_type: row.get(2)?,
         object_id: row.get(3)?,
         method: row.get(4)?,
         args: row.get::<_, Vec<u8>>(5)?.into(),
         state,
-        policy: row::parsed(row, 7)?,
+        policy: rows::parsed(row, 7)?,
         reply: row.get::<_, Option<Vec<u8>>>(8)?.map(Into::into),
         error: row.get(9)?,
         retry_count: row.get(10)?,
         instance: instance.map(|bytes| InstanceId(Uuid::from_bytes(bytes))),
         caller_object: row.get(12)?,
         caller_client: row.get(13)?,
-        created_at: row::time(row, 14)?,
-        updated_at: row::time(row, 15)?,
-        processed_at: row::time_opt(row, 16)?,
-        expires_at: row::time_opt(row, 17)?,
+        created_at: rows::time(row, 14)?,
+        updated_at: rows::time(row, 15)?,
+        processed_at: rows::time_opt(row, 16)?,
+        expires_at: rows::time_opt(row, 17)?,
         is_archived: row.get(18)?,
     })
 }
@@ -115,7 +115,7 @@ pub(crate) fn submit(tx: &Tx<'_>, new: &NewCall) -> Result<Submitted> {
         id: request_id,
         kind: &new.method,
         payload: &new.args,
-        headers: row::headers_text(&new.headers()),
+        headers: rows::headers_text(&new.headers()),
         not_before: None,
         waiting: None,
     };
@@ -149,8 +149,8 @@ pub(crate) fn run_on(tx: &Tx<'_>, running: &Running, instance: InstanceId) -> Re
         running;
     let shown = params![
         partition,
-        row::int(*stream_no),
-        row::int(*position),
+        rows::int(*stream_no),
+        rows::int(*position),
         attempts,
         not_before.map(|at| at.as_microsecond()),
         instance.0.into_bytes(),
@@ -169,12 +169,12 @@ pub(crate) fn answer(tx: &Tx<'_>, result: &CallResult, by: InstanceId) -> Result
     let (owner, id) = (result.key.owner.as_str(), result.key.request_id.as_str());
     let (state, reply, error) = match &result.answer {
         Answer::Reply(reply) => (CallState::Completed, Some(reply.as_ref()), None),
-        Answer::Error(error) => (CallState::Failed, None, Some(row::error_text(error))),
+        Answer::Error(error) => (CallState::Failed, None, Some(rows::error_text(error))),
     };
     let answered = params![owner, id, state.code(), reply, error, tx.now, by.0.into_bytes()];
     unanswered(id, tx.run(sql!("call/commit_calls"), answered)?)?;
     let MessageRef { partition, stream_no, position } = result.at;
-    let ended = params![partition, row::int(stream_no), row::int(position), owner, id];
+    let ended = params![partition, rows::int(stream_no), rows::int(position), owner, id];
     match tx.run(sql!("call/end_message"), ended)? {
         1 => Ok(()),
         _ => Err(Error::of(Kind::Conflict).because(format!("message of call {id} is not there"))),

@@ -7,7 +7,7 @@ use windrow_store::inspect::PAGE_MAX;
 use windrow_store::message::MessageRetention;
 use windrow_store::{Calls, Members, Messages, Scope};
 
-use super::PlaneWorld;
+use super::MessageWorld;
 use super::fixture::*;
 
 fn calls(limit: u32) -> CallsQuery {
@@ -32,7 +32,7 @@ async fn listed(store: &impl Calls, scope: &Scope, query: CallsQuery) -> Vec<Str
 
 /// Calls are listed newest first, page by page, by object, by state and by instance; each owner sees
 /// its own.
-pub async fn calls_are_listed_newest_first(world: &impl PlaneWorld) {
+pub async fn calls_are_listed_newest_first(world: &impl MessageWorld) {
     let first = ready(world).await;
     let store = world.store();
     let mut places = Vec::new();
@@ -77,7 +77,7 @@ pub async fn calls_are_listed_newest_first(world: &impl PlaneWorld) {
 }
 
 /// A cursor fits its own list; limits have bounds.
-pub async fn a_list_of_calls_out_of_bounds_is_invalid(world: &impl PlaneWorld) {
+pub async fn a_list_of_calls_out_of_bounds_is_invalid(world: &impl MessageWorld) {
     ready(world).await;
     let store = world.store();
     for no in 0..3 {
@@ -100,7 +100,7 @@ pub async fn a_list_of_calls_out_of_bounds_is_invalid(world: &impl PlaneWorld) {
 }
 
 /// Calls that began long ago and have no answer are stuck; that somebody asks again hides none.
-pub async fn stuck_calls_are_listed(world: &impl PlaneWorld) {
+pub async fn stuck_calls_are_listed(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     submit(store, call("1", "waits")).await;
@@ -137,7 +137,7 @@ fn count(stats: &CallStats, state: CallState) -> u64 {
 }
 
 /// Without calls there are no figures.
-pub async fn statistics_of_nothing_are_empty(world: &impl PlaneWorld) {
+pub async fn statistics_of_nothing_are_empty(world: &impl MessageWorld) {
     ready(world).await;
     let stats = stats(world.store(), &Scope::All, 1000).await;
     assert!(stats.by_state.iter().all(|(_, count)| *count == 0));
@@ -149,7 +149,7 @@ pub async fn statistics_of_nothing_are_empty(world: &impl PlaneWorld) {
 
 /// Percentiles, the failure rate and the counts are those of the calls in the window, as far as the
 /// scope goes.
-pub async fn statistics_tell_how_calls_are_doing(world: &impl PlaneWorld) {
+pub async fn statistics_tell_how_calls_are_doing(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     // Answered before the window: it would be the slowest.
@@ -196,7 +196,7 @@ pub async fn statistics_tell_how_calls_are_doing(world: &impl PlaneWorld) {
 }
 
 /// Pending calls count however old they are; ended ones of another time do not.
-pub async fn old_calls_count_while_they_have_no_answer(world: &impl PlaneWorld) {
+pub async fn old_calls_count_while_they_have_no_answer(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let done = submit(store, call("1", "done")).await;
@@ -213,7 +213,7 @@ pub async fn old_calls_count_while_they_have_no_answer(world: &impl PlaneWorld) 
 }
 
 /// How often questions are repeated is told by method, the most repeated first.
-pub async fn statistics_tell_what_is_repeated(world: &impl PlaneWorld) {
+pub async fn statistics_tell_what_is_repeated(world: &impl MessageWorld) {
     ready(world).await;
     let store = world.store();
     let withdraw = |id: &str| NewCall { method: "withdraw".to_owned(), ..call("1", id) };
@@ -235,7 +235,7 @@ pub async fn statistics_tell_what_is_repeated(world: &impl PlaneWorld) {
 }
 
 /// Archived calls count as before; of expired ones the times are known, and not how they ended.
-pub async fn statistics_count_the_archive(world: &impl PlaneWorld) {
+pub async fn statistics_count_the_archive(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     // Created before the window: its time to the answer counts, its state and repeats do not.
@@ -285,7 +285,7 @@ pub async fn statistics_count_the_archive(world: &impl PlaneWorld) {
 
 /// An owner's figures are of its own calls, also in the archive; what is known of all together is not
 /// for one of them.
-pub async fn statistics_of_an_owner_tell_of_nobody_else(world: &impl PlaneWorld) {
+pub async fn statistics_of_an_owner_tell_of_nobody_else(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let mine = submit(store, call("1", "mine")).await;

@@ -14,7 +14,7 @@ use windrow_store::{Error, Result};
 
 use crate::lease::LeaseRow;
 use crate::tx::{Tx, sql};
-use crate::{permits, row};
+use crate::{permits, rows};
 
 /// A lane of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,7 +55,7 @@ pub(crate) struct Folds {
 impl Folds {
     /// `n` lines leave a lease for the places in `delta`.
     pub(crate) fn leave(&mut self, row: &LeaseRow, n: u64, mut delta: Delta) {
-        delta.leased -= row::int(n);
+        delta.leased -= rows::int(n);
         *self.lanes.entry(row.key()).or_default() += delta;
         *self.freed.entry((row.lease.target.clone(), row.lease.instance)).or_default() += n;
     }
@@ -89,11 +89,11 @@ pub(crate) struct LaneRow {
 impl LaneRow {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
-            key: LaneKey { batch: BatchId(row::uuid(row, 0)?), lane: row.get(1)? },
-            phase: row::parsed(row, 2)?,
+            key: LaneKey { batch: BatchId(rows::uuid(row, 0)?), lane: row.get(1)? },
+            phase: rows::parsed(row, 2)?,
             ready_at: row.get(3)?,
-            cursor: row::count(row, 5)?,
-            counts: row::counts(row, 4)?,
+            cursor: rows::count(row, 5)?,
+            counts: rows::counts(row, 4)?,
         })
     }
 }
@@ -169,7 +169,7 @@ pub(crate) fn flip(tx: &Tx<'_>, batch: BatchId) -> Result<Option<BatchId>> {
     if live {
         return Ok(None);
     }
-    let from: State = tx.sure(sql!("lane/batch_state"), [id], |row| row::parsed(row, 0))?;
+    let from: State = tx.sure(sql!("lane/batch_state"), [id], |row| rows::parsed(row, 0))?;
     let to = apply(from, Event::LanesDone).map_err(Error::refusal)?;
     tx.run(sql!("lane/flip_batch"), params![id, from.as_str(), to.as_str(), tx.now])?;
     Ok(Some(batch))

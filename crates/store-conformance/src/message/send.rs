@@ -13,11 +13,11 @@ use windrow_store::message::{Commit, HELD_MAX, NewMessage, READ_MAX, Read, ReadF
 use windrow_store::partition::Fence;
 use windrow_store::{Messages, Partitions};
 
-use super::PlaneWorld;
+use super::MessageWorld;
 use super::fixture::*;
 
 /// A message is read with everything that was sent, bytes included.
-pub async fn messages_are_read_as_they_were_sent(world: &impl PlaneWorld) {
+pub async fn messages_are_read_as_they_were_sent(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let headers = [("trace", "ü\"\n"), ("", "")].map(|(k, v)| (k.to_owned(), v.to_owned()));
     let new = NewMessage {
@@ -48,7 +48,7 @@ pub async fn messages_are_read_as_they_were_sent(world: &impl PlaneWorld) {
 }
 
 /// Messages of a stream are read in the order they were sent, over many sends.
-pub async fn a_stream_is_read_in_its_order(world: &impl PlaneWorld) {
+pub async fn a_stream_is_read_in_its_order(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let mut sent = Vec::new();
     let mut expected: BTreeMap<&str, Vec<String>> = BTreeMap::new();
@@ -77,7 +77,7 @@ pub async fn a_stream_is_read_in_its_order(world: &impl PlaneWorld) {
 }
 
 /// A stream's partition is what the domain computes from its owner and its name.
-pub async fn a_streams_partition_is_the_domains(world: &impl PlaneWorld) {
+pub async fn a_streams_partition_is_the_domains(world: &impl MessageWorld) {
     let runner = ready(world).await;
     for name in ["wallet/1", "wallet/2", "ü", "x y"] {
         for owner_name in [ADA, "bob"] {
@@ -96,7 +96,7 @@ pub async fn a_streams_partition_is_the_domains(world: &impl PlaneWorld) {
 }
 
 /// A send with one bad message, or one conflict, sends none of its messages.
-pub async fn a_send_happens_whole_or_not_at_all(world: &impl PlaneWorld) {
+pub async fn a_send_happens_whole_or_not_at_all(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let first = send(store, inbox("a", "known")).await;
@@ -116,7 +116,7 @@ pub async fn a_send_happens_whole_or_not_at_all(world: &impl PlaneWorld) {
 }
 
 /// The same stream is another one in another queue: what waits in one holds nothing up in the other.
-pub async fn queues_of_one_stream_are_independent(world: &impl PlaneWorld) {
+pub async fn queues_of_one_stream_are_independent(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let waits = NewMessage { not_before: Some(later(world, 1000)), ..outbox("a", "out-1") };
@@ -137,7 +137,7 @@ pub async fn queues_of_one_stream_are_independent(world: &impl PlaneWorld) {
 }
 
 /// Streams and ids belong to their owner.
-pub async fn owners_do_not_share_streams(world: &impl PlaneWorld) {
+pub async fn owners_do_not_share_streams(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let of = |name: &str, payload: &'static str| NewMessage {
@@ -155,7 +155,7 @@ pub async fn owners_do_not_share_streams(world: &impl PlaneWorld) {
 }
 
 /// A message sent again under its id counts once, and the answer says where the first one is.
-pub async fn a_repeated_message_counts_once(world: &impl PlaneWorld) {
+pub async fn a_repeated_message_counts_once(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let first = send(store, inbox("a", "1")).await;
@@ -169,7 +169,7 @@ pub async fn a_repeated_message_counts_once(world: &impl PlaneWorld) {
 }
 
 /// The same id with another stream, kind or payload is a conflict for the whole send.
-pub async fn one_id_with_other_content_is_a_conflict(world: &impl PlaneWorld) {
+pub async fn one_id_with_other_content_is_a_conflict(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let at = send(store, inbox("a", "1")).await;
@@ -191,7 +191,7 @@ pub async fn one_id_with_other_content_is_a_conflict(world: &impl PlaneWorld) {
 }
 
 /// What came in under an id may go out under the same: each queue has ids of its own.
-pub async fn an_id_counts_once_in_each_queue(world: &impl PlaneWorld) {
+pub async fn an_id_counts_once_in_each_queue(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let out = NewMessage { dedupe: true, ..outbox("a", "1") };
@@ -211,7 +211,7 @@ pub async fn an_id_counts_once_in_each_queue(world: &impl PlaneWorld) {
 }
 
 /// A message that is twice in one send counts once.
-pub async fn a_repeat_within_one_send_counts_once(world: &impl PlaneWorld) {
+pub async fn a_repeat_within_one_send_counts_once(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let messages = vec![inbox("a", "1"), inbox("a", "2"), inbox("a", "1"), inbox("b", "3")];
     let sent = send_all(world.store(), messages).await;
@@ -222,7 +222,7 @@ pub async fn a_repeat_within_one_send_counts_once(world: &impl PlaneWorld) {
 }
 
 /// A message that is done is still remembered.
-pub async fn a_repeat_after_it_is_done_counts_once(world: &impl PlaneWorld) {
+pub async fn a_repeat_after_it_is_done_counts_once(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let at = send(store, inbox("a", "1")).await;
@@ -233,7 +233,7 @@ pub async fn a_repeat_after_it_is_done_counts_once(world: &impl PlaneWorld) {
 }
 
 /// In the outbox an id counts once only where that is asked for.
-pub async fn only_deduped_messages_of_the_outbox_count_once(world: &impl PlaneWorld) {
+pub async fn only_deduped_messages_of_the_outbox_count_once(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     for _ in 0..2 {
@@ -247,7 +247,7 @@ pub async fn only_deduped_messages_of_the_outbox_count_once(world: &impl PlaneWo
 }
 
 /// A message that must wait holds up what is behind it in its stream, and nothing else.
-pub async fn a_message_that_waits_holds_up_its_own_stream_only(world: &impl PlaneWorld) {
+pub async fn a_message_that_waits_holds_up_its_own_stream_only(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let waits = |name: &str, id: &str, ms| NewMessage {
@@ -280,7 +280,7 @@ pub async fn a_message_that_waits_holds_up_its_own_stream_only(world: &impl Plan
 }
 
 /// A read tells when something that must wait may be due.
-pub async fn a_read_tells_when_the_next_is_due(world: &impl PlaneWorld) {
+pub async fn a_read_tells_when_the_next_is_due(world: &impl MessageWorld) {
     let runner = ready(world).await;
     assert_eq!(runner.work().await.next_due, None);
     let waits =
@@ -299,7 +299,7 @@ pub async fn a_read_tells_when_the_next_is_due(world: &impl PlaneWorld) {
 }
 
 /// One stream gives no more messages than it may, so that the others have room.
-pub async fn one_stream_cannot_fill_a_read(world: &impl PlaneWorld) {
+pub async fn one_stream_cannot_fill_a_read(world: &impl MessageWorld) {
     let runner = ready(world).await;
     send_all(world.store(), several("a", 50)).await;
     send_all(world.store(), vec![inbox("b", "b-1"), inbox("c", "c-1")]).await;
@@ -313,7 +313,7 @@ pub async fn one_stream_cannot_fill_a_read(world: &impl PlaneWorld) {
 
 /// Reads that go on where the last one ended come to every stream, however many there are, and round
 /// to the first again; each message once in a round.
-pub async fn a_read_walks_round_all_streams(world: &impl PlaneWorld) {
+pub async fn a_read_walks_round_all_streams(world: &impl MessageWorld) {
     let runner = ready(world).await;
     for no in 0..60 {
         send_all(world.store(), several(&format!("s{no}"), 2)).await;
@@ -355,7 +355,7 @@ pub async fn a_read_walks_round_all_streams(world: &impl PlaneWorld) {
 
 /// Of a stream that the reader holds messages of, only later ones are given: also when what it holds
 /// must wait, and also those that come later.
-pub async fn held_streams_go_on_behind_their_position(world: &impl PlaneWorld) {
+pub async fn held_streams_go_on_behind_their_position(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let sent = send_all(store, several("a", 6)).await;
@@ -378,7 +378,7 @@ pub async fn held_streams_go_on_behind_their_position(world: &impl PlaneWorld) {
 }
 
 /// Reading writes nothing: the same read gives the same, and nothing counts as tried.
-pub async fn reading_writes_nothing(world: &impl PlaneWorld) {
+pub async fn reading_writes_nothing(world: &impl MessageWorld) {
     let runner = ready(world).await;
     send_all(world.store(), several("a", 3)).await;
     let first = runner.work().await;
@@ -389,7 +389,7 @@ pub async fn reading_writes_nothing(world: &impl PlaneWorld) {
 }
 
 /// Who reads a partition that is no longer its own is told, and gets the rest.
-pub async fn a_lost_partition_is_reported(world: &impl PlaneWorld) {
+pub async fn a_lost_partition_is_reported(world: &impl MessageWorld) {
     let first = ready(world).await;
     let store = world.store();
     let messages = (0..30).map(|no| inbox(&format!("s{no}"), &format!("m{no}")));
@@ -416,7 +416,7 @@ pub async fn a_lost_partition_is_reported(world: &impl PlaneWorld) {
 }
 
 /// A read gives the partitions that are asked for, in the order asked, and no others.
-pub async fn a_read_keeps_to_the_partitions_asked_for(world: &impl PlaneWorld) {
+pub async fn a_read_keeps_to_the_partitions_asked_for(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let messages = (0..40).map(|no| inbox(&format!("s{no}"), &format!("m{no}")));
     send_all(world.store(), messages.collect()).await;
@@ -435,7 +435,7 @@ pub async fn a_read_keeps_to_the_partitions_asked_for(world: &impl PlaneWorld) {
 }
 
 /// Messages out of bounds are invalid, and nothing is sent.
-pub async fn a_message_out_of_bounds_is_invalid(world: &impl PlaneWorld) {
+pub async fn a_message_out_of_bounds_is_invalid(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let long = |bytes: usize| "x".repeat(bytes);
@@ -482,7 +482,7 @@ pub async fn a_message_out_of_bounds_is_invalid(world: &impl PlaneWorld) {
 }
 
 /// A read of nothing, or of too much, is invalid.
-pub async fn a_read_out_of_bounds_is_invalid(world: &impl PlaneWorld) {
+pub async fn a_read_out_of_bounds_is_invalid(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let good = || runner.read();

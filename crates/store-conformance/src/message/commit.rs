@@ -11,7 +11,7 @@ use windrow_store::object::{PutState, STATE_BYTES_MAX};
 use windrow_store::partition::Fence;
 use windrow_store::{Members, MessageStore, Messages, Objects, Partitions};
 
-use super::PlaneWorld;
+use super::MessageWorld;
 use super::fixture::*;
 
 /// A commit with one effect of every kind beside ending a message.
@@ -32,7 +32,7 @@ async fn assert_nothing(store: &impl MessageStore, left: &[&str]) {
 }
 
 /// What is done is read no more, and the rest of its stream stays in order.
-pub async fn what_is_done_is_gone(world: &impl PlaneWorld) {
+pub async fn what_is_done_is_gone(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let sent = send_all(world.store(), several("a", 5)).await;
     runner.finish(&[sent[0].at, sent[1].at]).await;
@@ -48,7 +48,7 @@ pub async fn what_is_done_is_gone(world: &impl PlaneWorld) {
 }
 
 /// What an owner commits under an old epoch changes nothing at all, also when it is the owner again.
-pub async fn an_old_epoch_commits_nothing(world: &impl PlaneWorld) {
+pub async fn an_old_epoch_commits_nothing(world: &impl MessageWorld) {
     let mut first = ready(world).await;
     let store = world.store();
     let at = send(store, inbox("a", "1")).await;
@@ -69,7 +69,7 @@ pub async fn an_old_epoch_commits_nothing(world: &impl PlaneWorld) {
 }
 
 /// A tombstoned instance commits nothing, though nobody has taken its partitions yet.
-pub async fn a_tombstoned_instance_commits_nothing(world: &impl PlaneWorld) {
+pub async fn a_tombstoned_instance_commits_nothing(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let at = send(store, inbox("a", "1")).await;
@@ -81,7 +81,7 @@ pub async fn a_tombstoned_instance_commits_nothing(world: &impl PlaneWorld) {
 }
 
 /// One fence that is not the instance's any more refuses the whole commit.
-pub async fn one_stale_fence_refuses_the_whole_commit(world: &impl PlaneWorld) {
+pub async fn one_stale_fence_refuses_the_whole_commit(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let at = send(store, inbox("a", "1")).await;
@@ -105,7 +105,7 @@ pub async fn one_stale_fence_refuses_the_whole_commit(world: &impl PlaneWorld) {
 
 /// A message that is not there any more cannot be ended, failed, begun or given up on: not a second
 /// time, and not by a commit that is sent twice.
-pub async fn a_message_that_ended_before_is_a_conflict(world: &impl PlaneWorld) {
+pub async fn a_message_that_ended_before_is_a_conflict(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let sent = send_all(store, several("a", 2)).await;
@@ -132,7 +132,7 @@ pub async fn a_message_that_ended_before_is_a_conflict(world: &impl PlaneWorld) 
 }
 
 /// Whatever makes a commit a conflict, nothing of it stays.
-pub async fn a_conflict_leaves_nothing_of_a_commit(world: &impl PlaneWorld) {
+pub async fn a_conflict_leaves_nothing_of_a_commit(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let sent = send_all(store, vec![inbox("a", "1"), inbox("b", "2"), inbox("c", "3")]).await;
@@ -155,7 +155,7 @@ pub async fn a_conflict_leaves_nothing_of_a_commit(world: &impl PlaneWorld) {
 }
 
 /// Effects of many handlers, of many partitions, come together in one commit.
-pub async fn effects_of_many_handlers_come_together(world: &impl PlaneWorld) {
+pub async fn effects_of_many_handlers_come_together(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let names: Vec<_> = (0..30).map(|no| format!("wallet/{no}")).collect();
@@ -194,7 +194,7 @@ pub async fn effects_of_many_handlers_come_together(world: &impl PlaneWorld) {
 }
 
 /// What a commit sends is in its order, behind what was there; a repeat in it is told.
-pub async fn what_a_commit_sends_is_read_in_order(world: &impl PlaneWorld) {
+pub async fn what_a_commit_sends_is_read_in_order(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let at = send(store, inbox("a", "1")).await;
@@ -209,7 +209,7 @@ pub async fn what_a_commit_sends_is_read_in_order(world: &impl PlaneWorld) {
 
 /// A message that has consumers is done when all of them are, in any order; until then the others
 /// see who is left. One that ends it for everybody does.
-pub async fn a_message_waits_for_all_its_consumers(world: &impl PlaneWorld) {
+pub async fn a_message_waits_for_all_its_consumers(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let two = |id: &str| NewMessage {
@@ -239,7 +239,7 @@ pub async fn a_message_waits_for_all_its_consumers(world: &impl PlaneWorld) {
 }
 
 /// A consumer that is done already, or was never waited for, ends nothing.
-pub async fn a_consumer_that_is_not_waited_for_is_a_conflict(world: &impl PlaneWorld) {
+pub async fn a_consumer_that_is_not_waited_for_is_a_conflict(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let two = NewMessage {
@@ -263,7 +263,7 @@ pub async fn a_consumer_that_is_not_waited_for_is_a_conflict(world: &impl PlaneW
 }
 
 /// A message that failed waits, says why, and holds up what is behind it in its stream only.
-pub async fn a_failed_message_waits_and_blocks_its_stream(world: &impl PlaneWorld) {
+pub async fn a_failed_message_waits_and_blocks_its_stream(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     send_all(store, several("a", 3)).await;
@@ -286,7 +286,7 @@ pub async fn a_failed_message_waits_and_blocks_its_stream(world: &impl PlaneWorl
 
 /// Whoever says beforehand that it begins has the try counted then, and not again when it fails; the
 /// epoch is there for whoever comes after a crash.
-pub async fn a_started_try_counts_once(world: &impl PlaneWorld) {
+pub async fn a_started_try_counts_once(world: &impl MessageWorld) {
     let first = ready(world).await;
     let store = world.store();
     let at = send(store, inbox("a", "1")).await;
@@ -311,7 +311,7 @@ pub async fn a_started_try_counts_once(world: &impl PlaneWorld) {
 }
 
 /// A try that is not the message's fault does not count; one that was counted beforehand is taken back.
-pub async fn a_try_may_fail_without_counting(world: &impl PlaneWorld) {
+pub async fn a_try_may_fail_without_counting(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let at = send(world.store(), inbox("a", "1")).await;
     let shut = |error: &str| FailedTry { counts: false, ..failed(at, error, now(world)) };
@@ -329,7 +329,7 @@ pub async fn a_try_may_fail_without_counting(world: &impl PlaneWorld) {
 }
 
 /// A failure may say who is waited for from now on; an empty list changes nothing.
-pub async fn a_failure_may_change_who_is_waited_for(world: &impl PlaneWorld) {
+pub async fn a_failure_may_change_who_is_waited_for(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let three = ["a", "b", "c"].map(str::to_owned).to_vec();
@@ -346,7 +346,7 @@ pub async fn a_failure_may_change_who_is_waited_for(world: &impl PlaneWorld) {
 
 /// Of two consumers one may be done and the other have failed, in one commit: the message is tried
 /// again for the one that is left.
-pub async fn one_consumer_may_be_done_while_another_failed(world: &impl PlaneWorld) {
+pub async fn one_consumer_may_be_done_while_another_failed(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let consumers = vec!["handler".to_owned(), "projection".to_owned()];
@@ -368,7 +368,7 @@ pub async fn one_consumer_may_be_done_while_another_failed(world: &impl PlaneWor
 }
 
 /// A long error is cut, at a whole character; one with a zero character is kept all the same.
-pub async fn an_error_is_cut_and_kept(world: &impl PlaneWorld) {
+pub async fn an_error_is_cut_and_kept(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let at = send(world.store(), inbox("a", "1")).await;
     let long = format!("x{}", "ü".repeat(ERROR_BYTES_MAX));
@@ -384,7 +384,7 @@ pub async fn an_error_is_cut_and_kept(world: &impl PlaneWorld) {
 }
 
 /// A commit that names a message twice, lacks a fence, or is too large is invalid and changes nothing.
-pub async fn a_commit_out_of_bounds_is_invalid(world: &impl PlaneWorld) {
+pub async fn a_commit_out_of_bounds_is_invalid(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let at = send(store, inbox("a", "1")).await;
@@ -419,7 +419,7 @@ pub async fn a_commit_out_of_bounds_is_invalid(world: &impl PlaneWorld) {
 }
 
 /// A commit without effects does nothing, and is still checked.
-pub async fn a_commit_without_effects_does_nothing(world: &impl PlaneWorld) {
+pub async fn a_commit_without_effects_does_nothing(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     assert_eq!(store.commit(runner.effects()).await.unwrap(), Committed::default());

@@ -13,28 +13,28 @@ use windrow_store::message::{Commit, Message, MessageRef, NewMessage, Read};
 use windrow_store::partition::Fence;
 use windrow_store::{Events, Members, Messages, Partitions, Scope};
 
-use super::PlaneWorld;
+use super::MessageWorld;
 use super::fixture::*;
 
 const STEPS: u32 = 250;
 const STREAMS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
 /// A walk agrees with the model at every step: seed one.
-pub async fn a_walk_of_streams_agrees_with_the_model_seed_one(world: &impl PlaneWorld) {
+pub async fn a_walk_of_streams_agrees_with_the_model_seed_one(world: &impl MessageWorld) {
     walk(world, 1).await;
 }
 
 /// A walk agrees with the model at every step: seed two.
-pub async fn a_walk_of_streams_agrees_with_the_model_seed_two(world: &impl PlaneWorld) {
+pub async fn a_walk_of_streams_agrees_with_the_model_seed_two(world: &impl MessageWorld) {
     walk(world, 2).await;
 }
 
 /// A walk agrees with the model at every step: seed three.
-pub async fn a_walk_of_streams_agrees_with_the_model_seed_three(world: &impl PlaneWorld) {
+pub async fn a_walk_of_streams_agrees_with_the_model_seed_three(world: &impl MessageWorld) {
     walk(world, 3).await;
 }
 
-async fn walk<W: PlaneWorld>(world: &W, seed: u64) {
+async fn walk<W: MessageWorld>(world: &W, seed: u64) {
     world.store().set_up(setup()).await.unwrap();
     let runners = [Runner::join(world.store()).await, Runner::join(&world.another().await).await];
     let mut walker = Walker {
@@ -99,7 +99,7 @@ impl Model {
     }
 }
 
-struct Walker<'a, W: PlaneWorld> {
+struct Walker<'a, W: MessageWorld> {
     world: &'a W,
     dice: Dice,
     runners: [Runner<W::Store>; 2],
@@ -111,7 +111,7 @@ struct Walker<'a, W: PlaneWorld> {
     story: String,
 }
 
-impl<W: PlaneWorld> Walker<'_, W> {
+impl<W: MessageWorld> Walker<'_, W> {
     async fn step(&mut self) {
         let who = usize::from(self.dice.percent(50));
         match self.dice.below(100) {

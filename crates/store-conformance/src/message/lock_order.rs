@@ -1,4 +1,4 @@
-//! Clashes: what meets crosswise at the same moment never deadlocks, and each is told what happened.
+//! The order of locks: what meets crosswise at the same moment never deadlocks, and each is told what happened.
 //!
 //! Holds throughout: as for the races. The suite counts the database's deadlocks after each case; a
 //! backend that retries them would still fail here.
@@ -9,14 +9,14 @@ use windrow_store::error::Kind;
 use windrow_store::message::{Commit, Exchange, MessageRetention, ReadFrom};
 use windrow_store::{Calls, Messages, Partitions};
 
-use super::PlaneWorld;
+use super::MessageWorld;
 use super::fixture::*;
 
 const ROUNDS: u32 = 20;
 
 /// Calls that are answered while others ask for them again, in another order and with effects that
 /// meet: nobody is in the other's way.
-pub async fn answers_that_meet_repeats_never_deadlock(world: &impl PlaneWorld) {
+pub async fn answers_that_meet_repeats_never_deadlock(world: &impl MessageWorld) {
     const CALLS: usize = 6;
     let runner = ready(world).await;
     let asking = [Runner::join(world.store()).await, Runner::join(&world.another().await).await];
@@ -61,7 +61,7 @@ pub async fn answers_that_meet_repeats_never_deadlock(world: &impl PlaneWorld) {
 
 /// An instance that exchanges for several partitions at once, each time as a heartbeat, while it gives
 /// another one back and takes it again.
-pub async fn exchanges_that_meet_a_release_never_deadlock(world: &impl PlaneWorld) {
+pub async fn exchanges_that_meet_a_release_never_deadlock(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let kept = [0, 1, 2];
     for round in 0..ROUNDS {
@@ -98,7 +98,7 @@ pub async fn exchanges_that_meet_a_release_never_deadlock(world: &impl PlaneWorl
 
 /// Of two questions under one id that are asked at once one is asked, and the other is a conflict:
 /// alone, or in commits.
-pub async fn two_questions_at_once_are_a_conflict(world: &impl PlaneWorld) {
+pub async fn two_questions_at_once_are_a_conflict(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let other = Runner::join(&world.another().await).await;
     for round in 0..ROUNDS {
@@ -125,7 +125,7 @@ pub async fn two_questions_at_once_are_a_conflict(world: &impl PlaneWorld) {
 }
 
 /// A dead letter that many replay or discard at once goes one way, once.
-pub async fn a_dead_letter_is_replayed_once(world: &impl PlaneWorld) {
+pub async fn a_dead_letter_is_replayed_once(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let other = world.another().await;
     let mut replayed = 0;
@@ -171,7 +171,7 @@ pub async fn a_dead_letter_is_replayed_once(world: &impl PlaneWorld) {
 
 /// A stream that somebody sends to is not forgotten however short streams are kept; nor is a call
 /// lost that is archived while somebody asks for it again.
-pub async fn tidying_at_once_takes_only_what_is_empty(world: &impl PlaneWorld) {
+pub async fn tidying_at_once_takes_only_what_is_empty(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let other = world.another().await;
     for round in 0..ROUNDS * 2 {

@@ -13,9 +13,9 @@ use windrow_store::transactional::{
 };
 use windrow_store::{Error, Events, Members, MessageStore, Messages, Objects, Partitions, Result};
 
-use super::PlaneWorld;
+use super::MessageWorld;
 use super::fixture::*;
-use crate::abandon::Patience;
+use crate::cancellation::CancelAfter;
 
 /// Time enough for a script that is to end.
 const LONG_MS: u64 = SCRIPT_MS_MAX;
@@ -62,7 +62,7 @@ impl Script for Steps {
     async fn run(self: Box<Self>, sql: &mut dyn Sql) -> Result<Commit, Cause> {
         for (no, (statement, params)) in self.statements.iter().enumerate() {
             if matches!(self.end, End::Leave(_)) && no + 1 == self.statements.len() {
-                Patience::Polls(1).wait(sql.query(statement, params)).await;
+                CancelAfter::Polls(1).run(sql.query(statement, params)).await;
                 break;
             }
             match (sql.query(statement, params).await, &self.end) {
@@ -152,7 +152,7 @@ fn is_broken(result: Result<Committed>, how: impl FnOnce(&ScriptError) -> bool) 
 }
 
 /// What a script writes and what it returns are there together, and what it wrote it can read.
-pub async fn own_rows_and_effects_come_together(world: &impl PlaneWorld) {
+pub async fn own_rows_and_effects_come_together(world: &impl MessageWorld) {
     let runner = ready(world).await;
     runner.table().await;
     let at = send(world.store(), inbox("a", "1")).await;
@@ -178,7 +178,7 @@ pub async fn own_rows_and_effects_come_together(world: &impl PlaneWorld) {
 }
 
 /// A script that fails or panics leaves nothing, and its own error comes back.
-pub async fn a_script_that_fails_leaves_nothing(world: &impl PlaneWorld) {
+pub async fn a_script_that_fails_leaves_nothing(world: &impl MessageWorld) {
     let runner = ready(world).await;
     runner.table().await;
     let at = send(world.store(), inbox("a", "1")).await;
@@ -198,7 +198,7 @@ pub async fn a_script_that_fails_leaves_nothing(world: &impl PlaneWorld) {
 }
 
 /// After a statement that failed nothing is committed, also when the script does not mind.
-pub async fn a_statement_that_fails_undoes_its_script(world: &impl PlaneWorld) {
+pub async fn a_statement_that_fails_undoes_its_script(world: &impl MessageWorld) {
     let runner = ready(world).await;
     runner.table().await;
     let at = send(world.store(), inbox("a", "1")).await;
@@ -220,7 +220,7 @@ pub async fn a_statement_that_fails_undoes_its_script(world: &impl PlaneWorld) {
 }
 
 /// A script cannot end its transaction, nor what it was begun with.
-pub async fn a_script_cannot_end_its_transaction(world: &impl PlaneWorld) {
+pub async fn a_script_cannot_end_its_transaction(world: &impl MessageWorld) {
     let runner = ready(world).await;
     runner.table().await;
     send(world.store(), inbox("a", "1")).await;
@@ -236,7 +236,7 @@ pub async fn a_script_cannot_end_its_transaction(world: &impl PlaneWorld) {
 }
 
 /// Whose fences have passed runs nothing at all.
-pub async fn a_stale_epoch_runs_no_script(world: &impl PlaneWorld) {
+pub async fn a_stale_epoch_runs_no_script(world: &impl MessageWorld) {
     let mut runner = ready(world).await;
     runner.table().await;
     let store = world.store();
@@ -256,7 +256,7 @@ pub async fn a_stale_epoch_runs_no_script(world: &impl PlaneWorld) {
 }
 
 /// A script that is late is cut, wherever it is, and leaves nothing.
-pub async fn a_late_script_is_cut(world: &impl PlaneWorld) {
+pub async fn a_late_script_is_cut(world: &impl MessageWorld) {
     let runner = ready(world).await;
     runner.table().await;
     send(world.store(), inbox("a", "1")).await;
@@ -269,18 +269,18 @@ pub async fn a_late_script_is_cut(world: &impl PlaneWorld) {
 }
 
 /// One that nobody waits for any more leaves nothing.
-pub async fn a_script_given_up_on_leaves_nothing(world: &impl PlaneWorld) {
+pub async fn a_script_given_up_on_leaves_nothing(world: &impl MessageWorld) {
     let runner = ready(world).await;
     runner.table().await;
     send(world.store(), inbox("a", "1")).await;
     for ms in [0, 1, 3, 8, 25, 50] {
-        Patience::Millis(ms).wait(runner.inside(LONG_MS, noting("x", End::Hang))).await;
+        CancelAfter::Millis(ms).run(runner.inside(LONG_MS, noting("x", End::Hang))).await;
     }
     assert_nothing(&runner).await;
 }
 
 /// What cannot be committed undoes the script's rows, too.
-pub async fn a_refused_commit_leaves_no_own_rows(world: &impl PlaneWorld) {
+pub async fn a_refused_commit_leaves_no_own_rows(world: &impl MessageWorld) {
     let runner = ready(world).await;
     runner.table().await;
     let store = world.store();
@@ -300,7 +300,7 @@ pub async fn a_refused_commit_leaves_no_own_rows(world: &impl PlaneWorld) {
 }
 
 /// Others come and go beside scripts that end well and badly.
-pub async fn a_scripts_neighbours_are_unaffected(world: &impl PlaneWorld) {
+pub async fn a_scripts_neighbours_are_unaffected(world: &impl MessageWorld) {
     let runner = ready(world).await;
     runner.table().await;
     let store = world.store();
@@ -323,7 +323,7 @@ pub async fn a_scripts_neighbours_are_unaffected(world: &impl PlaneWorld) {
 }
 
 /// Values come back as they were given.
-pub async fn values_come_back_as_they_were(world: &impl PlaneWorld) {
+pub async fn values_come_back_as_they_were(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let values = [
         Value::Null,
@@ -341,7 +341,7 @@ pub async fn values_come_back_as_they_were(world: &impl PlaneWorld) {
 }
 
 /// Times, rows and fences have bounds.
-pub async fn a_script_out_of_bounds_is_invalid(world: &impl PlaneWorld) {
+pub async fn a_script_out_of_bounds_is_invalid(world: &impl MessageWorld) {
     let runner = ready(world).await;
     for ms_max in [0, SCRIPT_MS_MAX + 1] {
         let refused = runner.inside(ms_max, script(&[], End::Panic)).await;

@@ -11,16 +11,16 @@ use windrow_domain::{BatchId, Expected, InstanceId, Queue, State};
 use windrow_store::batch::{NewBatch, Reprocess, Select};
 use windrow_store::event::{BATCH_KINDS, Event};
 use windrow_store::finalise::{Finalisation, Rows};
-use windrow_store::ingest::Verdict;
+use windrow_store::ingest::FileVerdict;
 use windrow_store::message::{Headers, Message, MessageRetention};
 use windrow_store::partition::Setup;
 use windrow_store::{
     Batches, Events, Finalise, Kind, MessageStore, Messages, Partitions, Scope, Sweep,
 };
 
-use super::PlaneWorld;
+use super::MessageWorld;
 use super::fixture::*;
-use crate::abandon::Patience;
+use crate::cancellation::CancelAfter;
 use crate::fixture::{
     LEASE_MS, MODEL, Sheet, Worker, batch, batch_of, line_error, patiently, rows, run_over,
 };
@@ -28,13 +28,13 @@ use crate::fixture::{
 /// How long batches of these cases may run.
 const WINDOW_SECS: u64 = 60;
 
-async fn set_up(world: &impl PlaneWorld, lifecycle: bool) {
+async fn set_up(world: &impl MessageWorld, lifecycle: bool) {
     let setup = Setup { lifecycle, ..setup() };
     world.store().set_up(setup).await.expect("lifecycle is free to change");
 }
 
 /// A world in which batches tell what is done to them, and a runner that owns everything.
-async fn telling<W: PlaneWorld>(world: &W) -> Runner<W::Store> {
+async fn telling<W: MessageWorld>(world: &W) -> Runner<W::Store> {
     set_up(world, true).await;
     Runner::owning(world.store(), &all()).await
 }
@@ -51,7 +51,7 @@ async fn close(store: &impl Finalise, held: &Finalisation) -> State {
 }
 
 /// A batch of ada's with four lines, one of which is done, that was ended so and waits to be closed.
-async fn ended(world: &impl PlaneWorld, state: State) -> BatchId {
+async fn ended(world: &impl MessageWorld, state: State) -> BatchId {
     let store = world.store();
     let file = Sheet::of(ADA).lines(MODEL, 4).seal(store).await;
     let new = NewBatch { window_secs: Some(WINDOW_SECS), ..run_over(file, ADA) };
@@ -166,7 +166,7 @@ fn check(told: &Message, batch: BatchId, id: &str, at: Timestamp, counts: [u64; 
 
 /// Everything that is done to a batch is told once: as an event and as a message. A repeat, and a
 /// reason that changes, tell nothing.
-pub async fn what_is_done_to_a_batch_is_told_once(world: &impl PlaneWorld) {
+pub async fn what_is_done_to_a_batch_is_told_once(world: &impl MessageWorld) {
     let (store, runner) = (world.store(), telling(world).await);
     let file = Sheet::of(ADA).lines(MODEL, 3).seal(store).await;
     let new = run_over(file, ADA);
@@ -231,7 +231,7 @@ pub async fn what_is_done_to_a_batch_is_told_once(world: &impl PlaneWorld) {
 
 /// The same act of many at once is told once, and acts that meet are told in the order in which they
 /// happened.
-pub async fn acts_at_once_are_each_told_once<W: PlaneWorld>(world: &W) {
+pub async fn acts_at_once_are_each_told_once<W: MessageWorld>(world: &W) {
     let (store, other) = (world.store(), world.another().await);
     let runner = telling(world).await;
     let (id, all) = (batch_of(store, ADA, 2).await, &Scope::All);
@@ -259,7 +259,7 @@ pub async fn acts_at_once_are_each_told_once<W: PlaneWorld>(world: &W) {
 
 /// Acts, sends and appends to the batch's own stream, and tidying meet without a deadlock; what an
 /// owner writes there itself stands beside what is told.
-pub async fn acts_that_meet_other_writers_never_deadlock<W: PlaneWorld>(world: &W) {
+pub async fn acts_that_meet_other_writers_never_deadlock<W: MessageWorld>(world: &W) {
     const ROUNDS: usize = 15;
     let runner = telling(world).await;
     let store = world.store();
@@ -303,7 +303,7 @@ pub async fn acts_that_meet_other_writers_never_deadlock<W: PlaneWorld>(world: &
 
 /// The end of a batch is a snapshot of its stream, so that old events of batches can be pruned like
 /// others; what is told afterwards goes on.
-pub async fn events_of_ended_batches_can_be_pruned(world: &impl PlaneWorld) {
+pub async fn events_of_ended_batches_can_be_pruned(world: &impl MessageWorld) {
     let (store, runner) = (world.store(), telling(world).await);
     let id = ended(world, State::Completed).await;
     let upkeep = MessageRetention { event_ms: Some(1), ..keep() };
@@ -327,7 +327,7 @@ pub async fn events_of_ended_batches_can_be_pruned(world: &impl PlaneWorld) {
 }
 
 /// A batch that is closed is told of once, whichever way it ended; closing it again tells nothing.
-pub async fn a_closed_batch_is_told_of_once(world: &impl PlaneWorld) {
+pub async fn a_closed_batch_is_told_of_once(world: &impl MessageWorld) {
     let (store, runner) = (world.store(), telling(world).await);
     for (state, counts) in
         [(State::Completed, [4, 3, 1]), (State::Cancelled, [4, 0, 1]), (State::Expired, [4, 0, 1])]
@@ -354,7 +354,7 @@ pub async fn a_closed_batch_is_told_of_once(world: &impl PlaneWorld) {
 }
 
 /// A batch that is created failed is told of as failed, and a repeated creation tells nothing.
-pub async fn a_batch_that_is_created_failed_is_told_of(world: &impl PlaneWorld) {
+pub async fn a_batch_that_is_created_failed_is_told_of(world: &impl MessageWorld) {
     let (store, runner) = (world.store(), telling(world).await);
     let sealed = Sheet::of(ADA).lines(MODEL, 1).seal(store).await;
     let invalid = Sheet::of(ADA).lines(MODEL, 2).raw(None, "?\n");
@@ -370,7 +370,7 @@ pub async fn a_batch_that_is_created_failed_is_told_of(world: &impl PlaneWorld) 
         for new in [&with_errors, &over_invalid] {
             assert_eq!(store.create_batch(new.clone()).await.unwrap().state, State::Failed);
         }
-        let verdict = Verdict::Invalid(vec![line_error(1)]);
+        let verdict = FileVerdict::Invalid(vec![line_error(1)]);
         let failed = store.create_batch_with_file(with_file.clone(), verdict).await.unwrap();
         assert_eq!(failed.state, State::Failed);
         pass(world, 10);
@@ -387,7 +387,7 @@ pub async fn a_batch_that_is_created_failed_is_told_of(world: &impl PlaneWorld) 
 
 /// A batch that runs again is told of again, behind the first time and under another id: receivers
 /// that know repeats do not take it for one.
-pub async fn a_batch_that_closes_again_is_told_of_again(world: &impl PlaneWorld) {
+pub async fn a_batch_that_closes_again_is_told_of_again(world: &impl MessageWorld) {
     let (store, runner) = (world.store(), telling(world).await);
     let id = ended(world, State::Completed).await;
     close(store, &take(store, id).await).await;
@@ -406,7 +406,7 @@ pub async fn a_batch_that_closes_again_is_told_of_again(world: &impl PlaneWorld)
 }
 
 /// Where nobody asked for it nothing is told, and who changes that changes it from then on.
-pub async fn nothing_is_told_where_nobody_asked(world: &impl PlaneWorld) {
+pub async fn nothing_is_told_where_nobody_asked(world: &impl MessageWorld) {
     let (store, runner) = (world.store(), ready(world).await);
     for asked in [false, true, false] {
         set_up(world, asked).await;
@@ -431,7 +431,7 @@ pub async fn nothing_is_told_where_nobody_asked(world: &impl PlaneWorld) {
 }
 
 /// A closing that is refused tells nothing, and one that is sent many times at once tells once.
-pub async fn only_the_closing_that_counts_is_told_of<W: PlaneWorld>(world: &W) {
+pub async fn only_the_closing_that_counts_is_told_of<W: MessageWorld>(world: &W) {
     let (store, other) = (world.store(), world.another().await);
     let runner = telling(world).await;
     let id = batch_of(store, ADA, 2).await;
@@ -456,19 +456,19 @@ pub async fn only_the_closing_that_counts_is_told_of<W: PlaneWorld>(world: &W) {
 
 /// A closing that its caller drops, wherever it is cut off: the batch is closed and told of in both
 /// ways, or none of it; the same closing again has all.
-pub async fn a_closing_and_its_message_come_together(world: &impl PlaneWorld) {
+pub async fn a_closing_and_its_message_come_together(world: &impl MessageWorld) {
     let (store, doomed) = (world.store(), world.another().await);
     let runner = telling(world).await;
-    for patience in Patience::growing() {
+    for cut in CancelAfter::growing() {
         let id = ended(world, State::Completed).await;
         let held = take(store, id).await;
-        patience.wait(doomed.close_batch(&held, rows(&held.counts), "{}", &[])).await;
+        cut.run(doomed.close_batch(&held, rows(&held.counts), "{}", &[])).await;
         // What was given up on may still happen between two looks.
         let before = (told(&runner, id).await.len(), events(store, id).await.len());
         let closed = 1 + usize::from(batch(store, id).await.state == State::Completed);
         let after = (told(&runner, id).await.len(), events(store, id).await.len());
-        assert!(before.0 <= closed && closed <= after.0, "{patience:?}: {before:?}, {after:?}");
-        assert!(before.1 <= closed && closed <= after.1, "{patience:?}: {before:?}, {after:?}");
+        assert!(before.0 <= closed && closed <= after.0, "{cut:?}: {before:?}, {after:?}");
+        assert!(before.1 <= closed && closed <= after.1, "{cut:?}: {before:?}, {after:?}");
         close(store, &held).await;
         check_told(&runner, id, &[format!("{id}.created"), format!("{id}.completed")]).await;
     }

@@ -11,7 +11,7 @@ use windrow_store::event::{Event, Snapshot};
 use windrow_store::message::{MessageRetention, PrunedMessages};
 use windrow_store::{Error, Events, Messages, Scope};
 
-use super::PlaneWorld;
+use super::MessageWorld;
 use super::fixture::*;
 
 const DAY_MS: u64 = 24 * 3_600_000;
@@ -67,7 +67,7 @@ async fn gone(store: &impl Events, name: &str, from: u64) -> (u64, u64) {
 
 /// Events stay for ever unless somebody says otherwise, and without a snapshot even then: nothing
 /// could tell what they came to.
-pub async fn events_stay_unless_a_snapshot_stands_for_them(world: &impl PlaneWorld) {
+pub async fn events_stay_unless_a_snapshot_stands_for_them(world: &impl MessageWorld) {
     let store = world.store();
     happen(store, "kept", 3).await;
     happen(store, "summed up", 3).await;
@@ -85,7 +85,7 @@ pub async fn events_stay_unless_a_snapshot_stands_for_them(world: &impl PlaneWor
 
 /// Only what is older than was said goes, and nothing behind the snapshot. Who reads from what is
 /// gone is told where the stream begins.
-pub async fn only_old_events_before_the_snapshot_go(world: &impl PlaneWorld) {
+pub async fn only_old_events_before_the_snapshot_go(world: &impl MessageWorld) {
     let store = world.store();
     happen(store, "a", 2).await;
     pass(world, DAY_MS);
@@ -109,7 +109,7 @@ pub async fn only_old_events_before_the_snapshot_go(world: &impl PlaneWorld) {
 }
 
 /// A snapshot that moves lets more go, and one of long ago changes nothing.
-pub async fn a_snapshot_that_moves_lets_more_go(world: &impl PlaneWorld) {
+pub async fn a_snapshot_that_moves_lets_more_go(world: &impl MessageWorld) {
     let store = world.store();
     happen(store, "a", 6).await;
     happen(store, "last", 1).await;
@@ -130,7 +130,7 @@ pub async fn a_snapshot_that_moves_lets_more_go(world: &impl PlaneWorld) {
 }
 
 /// A stream without events goes on where it was: versions neither restart nor skip.
-pub async fn an_emptied_stream_goes_on(world: &impl PlaneWorld) {
+pub async fn an_emptied_stream_goes_on(world: &impl MessageWorld) {
     let store = world.store();
     happen(store, "a", 3).await;
     put_snapshot(store, "a", 3).await;
@@ -154,7 +154,7 @@ pub async fn an_emptied_stream_goes_on(world: &impl PlaneWorld) {
 }
 
 /// A step prunes no more events than it may, and the next goes on where it ended.
-pub async fn a_step_of_pruning_is_bounded(world: &impl PlaneWorld) {
+pub async fn a_step_of_pruning_is_bounded(world: &impl MessageWorld) {
     let store = world.store();
     for (name, count) in [("a", 5), ("b", 1), ("c", 3)] {
         happen(store, name, count).await;
@@ -176,7 +176,7 @@ pub async fn a_step_of_pruning_is_bounded(world: &impl PlaneWorld) {
 
 /// The feed goes on from every place it ever gave, whatever is gone, and misses nothing that comes
 /// later: also when the last event there was is gone.
-pub async fn the_feed_goes_on_behind_what_was_pruned(world: &impl PlaneWorld) {
+pub async fn the_feed_goes_on_behind_what_was_pruned(world: &impl MessageWorld) {
     let store = world.store();
     let mut places = vec![None];
     for _ in 0..3 {
@@ -229,7 +229,7 @@ async fn feed(
 
 /// Pruning that meets appends, snapshots and other pruning takes nothing but what it may: versions
 /// stay dense, each expected one is met, and readers see a piece without a gap or are told.
-pub async fn pruning_that_meets_appends_loses_nothing(world: &impl PlaneWorld) {
+pub async fn pruning_that_meets_appends_loses_nothing(world: &impl MessageWorld) {
     const EACH: u64 = 40;
     let mut writers = JoinSet::new();
     for writer in 0..2_u64 {

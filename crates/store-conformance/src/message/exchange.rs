@@ -4,7 +4,7 @@ use windrow_store::error::Kind;
 use windrow_store::message::{Commit, Committed, Exchange, Exchanged, Read, Work};
 use windrow_store::{Members, MessageStore, Messages, Partitions};
 
-use super::PlaneWorld;
+use super::MessageWorld;
 use super::fixture::*;
 
 fn exchange<S: MessageStore + Clone>(runner: &Runner<S>, commit: Commit) -> Exchange {
@@ -12,7 +12,7 @@ fn exchange<S: MessageStore + Clone>(runner: &Runner<S>, commit: Commit) -> Exch
 }
 
 /// An exchange gives nothing that it just ended, and what it sent comes behind what was there.
-pub async fn an_exchange_gives_what_is_next(world: &impl PlaneWorld) {
+pub async fn an_exchange_gives_what_is_next(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     for name in ["a", "b", "c"] {
@@ -33,7 +33,7 @@ pub async fn an_exchange_gives_what_is_next(world: &impl PlaneWorld) {
 }
 
 /// Exchange by exchange, every message of every stream is given once, in the order of its stream.
-pub async fn exchanges_give_every_message_once(world: &impl PlaneWorld) {
+pub async fn exchanges_give_every_message_once(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     for no in 0..12 {
@@ -61,7 +61,7 @@ pub async fn exchanges_give_every_message_once(world: &impl PlaneWorld) {
 }
 
 /// An exchange counts as a heartbeat when that is asked for.
-pub async fn an_exchange_counts_as_a_heartbeat(world: &impl PlaneWorld) {
+pub async fn an_exchange_counts_as_a_heartbeat(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let joined_at = now(world);
@@ -74,7 +74,7 @@ pub async fn an_exchange_counts_as_a_heartbeat(world: &impl PlaneWorld) {
 }
 
 /// An exchange whose commit is refused does nothing; nor does one whose read is wrong.
-pub async fn a_refused_exchange_does_nothing(world: &impl PlaneWorld) {
+pub async fn a_refused_exchange_does_nothing(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let sent = send_all(store, several("a", 2)).await;
@@ -98,7 +98,7 @@ pub async fn a_refused_exchange_does_nothing(world: &impl PlaneWorld) {
 }
 
 /// An exchange without a read gives no work; one that reads a lost partition is told so.
-pub async fn an_exchange_reads_what_it_asks_for(world: &impl PlaneWorld) {
+pub async fn an_exchange_reads_what_it_asks_for(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let store = world.store();
     let sent = send_all(store, several("a", 2)).await;

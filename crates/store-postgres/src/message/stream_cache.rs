@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use parking_lot::Mutex;
+
 /// Most streams that are remembered. Beyond it all are forgotten, and learnt again.
 const KNOWN_MAX: usize = 50_000;
 
@@ -15,9 +16,9 @@ pub(super) type StreamKey<'a> = (&'a str, i16, &'a str);
 
 /// Numbers by stream.
 #[derive(Debug, Default)]
-pub(crate) struct Known(Mutex<HashMap<String, i64>>);
+pub(crate) struct StreamCache(Mutex<HashMap<String, i64>>);
 
-impl Known {
+impl StreamCache {
     /// The numbers of all these streams, or nothing when one is not known.
     pub(super) fn numbers<'a>(
         &self,

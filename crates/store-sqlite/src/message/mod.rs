@@ -22,7 +22,7 @@ use windrow_store::message::{
 use windrow_store::{Result, Scope};
 
 use crate::tx::Tx;
-use crate::{SqliteBackend, member, row};
+use crate::{SqliteBackend, member, rows};
 
 pub(crate) use commit::write as write_commit;
 
@@ -103,14 +103,14 @@ fn is_empty(commit: &Commit) -> bool {
 fn read_place(row: &Row<'_>, column: usize) -> rusqlite::Result<MessageRef> {
     Ok(MessageRef {
         partition: row.get(column)?,
-        stream_no: row::count(row, column + 1)?,
-        position: row::count(row, column + 2)?,
+        stream_no: rows::count(row, column + 1)?,
+        position: rows::count(row, column + 2)?,
     })
 }
 
 /// What statements about one message bind first.
 fn place(at: MessageRef) -> (u16, i64, i64) {
-    (at.partition, row::int(at.stream_no), row::int(at.position))
+    (at.partition, rows::int(at.stream_no), rows::int(at.position))
 }
 
 /// The columns of `message/read_owned`.
@@ -118,21 +118,21 @@ fn read_message(row: &Row<'_>) -> rusqlite::Result<Message> {
     Ok(Message {
         at: read_place(row, 0)?,
         queue: read_queue(row, 3)?,
-        owner: row::name(row, 4)?,
-        stream: row::name(row, 5)?,
+        owner: rows::name(row, 4)?,
+        stream: rows::name(row, 5)?,
         id: row.get(6)?,
         kind: row.get(7)?,
         payload: row.get::<_, Vec<u8>>(8)?.into(),
-        headers: row::json_or_default(row, 9)?,
-        sent_at: row::time(row, 10)?,
-        not_before: row::time_opt(row, 11)?,
+        headers: rows::json_or_default(row, 9)?,
+        sent_at: rows::time(row, 10)?,
+        not_before: rows::time_opt(row, 11)?,
         attempts: row.get(12)?,
         started: row.get::<_, Option<i64>>(13)?.map(i64::cast_unsigned),
-        waiting: row::json_or_default(row, 14)?,
+        waiting: rows::json_or_default(row, 14)?,
         error: row.get(15)?,
     })
 }
 
 fn read_queue(row: &Row<'_>, column: usize) -> rusqlite::Result<Queue> {
-    Queue::from_code(row.get(column)?).ok_or_else(|| row::bad(column, "no such queue"))
+    Queue::from_code(row.get(column)?).ok_or_else(|| rows::bad(column, "no such queue"))
 }

@@ -13,7 +13,7 @@ use windrow_store::error::Kind;
 use windrow_store::message::{Commit, Message, MessageRef, MessageRetention, Running, Started};
 use windrow_store::{Calls, Members, MessageStore, Messages, Result, Scope};
 
-use super::PlaneWorld;
+use super::MessageWorld;
 use super::fixture::*;
 
 const STEPS: u32 = 200;
@@ -22,17 +22,17 @@ const OBJECTS: [&str; 4] = ["1", "2", "3", "4"];
 const KEPT_MS: u64 = 1000;
 
 /// A walk of calls agrees with the domain at every step: seed one.
-pub async fn a_walk_of_calls_agrees_with_the_domain_seed_one(world: &impl PlaneWorld) {
+pub async fn a_walk_of_calls_agrees_with_the_domain_seed_one(world: &impl MessageWorld) {
     walk(world, 1).await;
 }
 
 /// A walk of calls agrees with the domain at every step: seed two.
-pub async fn a_walk_of_calls_agrees_with_the_domain_seed_two(world: &impl PlaneWorld) {
+pub async fn a_walk_of_calls_agrees_with_the_domain_seed_two(world: &impl MessageWorld) {
     walk(world, 2).await;
 }
 
 /// From every state, every event leads where the domain says, or is refused and changes nothing.
-pub async fn every_event_leads_a_call_where_the_domain_says(world: &impl PlaneWorld) {
+pub async fn every_event_leads_a_call_where_the_domain_says(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let mut asked = 0;
     for from in CallState::ALL {
@@ -110,7 +110,7 @@ async fn read(store: &impl Messages, at: MessageRef) -> Option<Message> {
 
 /// What a verb says of an event, as a commit.
 async fn effect<S: MessageStore + Clone>(
-    world: &impl PlaneWorld,
+    world: &impl MessageWorld,
     runner: &Runner<S>,
     known: &Known,
     event: CallEvent,
@@ -131,7 +131,7 @@ async fn effect<S: MessageStore + Clone>(
 
 /// Lets an event happen through the store's verb, and checks what became of the call.
 async fn happen<S: MessageStore + Clone>(
-    world: &impl PlaneWorld,
+    world: &impl MessageWorld,
     runner: &Runner<S>,
     known: &mut Known,
     event: CallEvent,
@@ -166,7 +166,7 @@ fn note(known: &mut Known, event: CallEvent, instance: InstanceId) {
     }
 }
 
-struct Walker<'a, W: PlaneWorld> {
+struct Walker<'a, W: MessageWorld> {
     world: &'a W,
     dice: Dice,
     runner: Runner<W::Store>,
@@ -176,7 +176,7 @@ struct Walker<'a, W: PlaneWorld> {
     story: String,
 }
 
-async fn walk<W: PlaneWorld>(world: &W, seed: u64) {
+async fn walk<W: MessageWorld>(world: &W, seed: u64) {
     let (dice, runner) = (Dice::seeded(seed), ready(world).await);
     let mut walker = Walker {
         world,
@@ -194,7 +194,7 @@ async fn walk<W: PlaneWorld>(world: &W, seed: u64) {
     }
 }
 
-impl<W: PlaneWorld> Walker<'_, W> {
+impl<W: MessageWorld> Walker<'_, W> {
     async fn step(&mut self) {
         match self.dice.below(100) {
             0..20 => self.ask().await,

@@ -15,7 +15,7 @@ use windrow_store::inspect::BatchRows;
 use windrow_store::{Batches, Claim, Ingest, Inspect, Members, Record, Scope, Store, Sweep};
 
 use crate::World;
-use crate::abandon::Patience;
+use crate::cancellation::CancelAfter;
 use crate::fixture::*;
 
 /// Rule 3: turns over the same lanes in any order, with steering and sweeping beside them, never
@@ -203,7 +203,7 @@ pub async fn rule_08_an_abandoned_turn_holds_no_lock(world: &impl World) {
         let Some(tranche) = doomed.claim(5).await else { panic!("lines are left") };
         let outcomes = finished_some(&tranche, Status::Completed, |seq| seq % 2 == 0);
         let turn = turn(doomed.instance, outcomes, request(&[MODEL], 5));
-        Patience::Polls(polls).wait(doomed.store.turn(turn.clone())).await;
+        CancelAfter::Polls(polls).run(doomed.store.turn(turn.clone())).await;
         // Others go on at once: the lane, the lease and the batch are free.
         worker.complete(&worker.take(2).await).await;
         store.pause_batch(&Scope::All, id, None).await.unwrap();
@@ -227,7 +227,7 @@ pub async fn rule_08_an_abandoned_turn_happens_whole_or_not_at_all(world: &impl 
     let id = batch_of(store, "ada", 400).await;
     let doomed = Worker::on(&world.another().await);
     let body = Bytes::from(vec![b'x'; 100_000]);
-    for patience in Patience::growing() {
+    for cut in CancelAfter::growing() {
         let tranche = doomed.take(6).await;
         let mut outcomes = finished_some(&tranche, Status::Completed, |seq| seq % 2 == 0);
         let even = outcomes.finished.iter().map(|line| line.seq).collect::<LineSet>();
@@ -235,34 +235,34 @@ pub async fn rule_08_an_abandoned_turn_happens_whole_or_not_at_all(world: &impl 
             line.response = Some(body.clone());
         }
         let turn = turn(doomed.instance, outcomes, request(&[MODEL], 6));
-        patience.wait(doomed.store.turn(turn.clone())).await;
+        cut.run(doomed.store.turn(turn.clone())).await;
         doomed.store.members().await.expect("the next call is answered");
         let rows = store.verify(id).await.expect("the batch can be audited");
-        assert_whole_or_nothing(&rows, &even, patience);
+        assert_whole_or_nothing(&rows, &even, cut);
 
         let reply = doomed.store.turn(turn).await.expect("the same turn again succeeds");
         let odd = seqs(&tranche).difference(&even);
-        assert_eq!(kept(&reply).0.map(|held| held.outstanding), Some(odd), "{patience:?}");
-        assert_whole_or_nothing(&store.verify(id).await.unwrap(), &even, patience);
+        assert_eq!(kept(&reply).0.map(|held| held.outstanding), Some(odd), "{cut:?}");
+        assert_whole_or_nothing(&store.verify(id).await.unwrap(), &even, cut);
         let next = reply.claimed.expect("lines are left");
         doomed.complete(&next).await;
         doomed.record(finished_some(&tranche, Status::Failed, |seq| seq % 2 == 1)).await;
-        assert_eq!(counts(store, id).await.leased, 0, "{patience:?}");
+        assert_eq!(counts(store, id).await.leased, 0, "{cut:?}");
         check(store, id).await;
     }
     let rows = results(store, id).await;
     let whole = rows.iter().filter(|row| row.result.response.as_ref() == Some(&body)).count();
-    assert_eq!(whole, 3 * Patience::growing().count(), "each body is there, once");
+    assert_eq!(whole, 3 * CancelAfter::growing().count(), "each body is there, once");
 }
 
 /// Before the turn six lines are leased; after it the three odd ones of them, and six others.
 #[track_caller]
-fn assert_whole_or_nothing(rows: &BatchRows, even: &LineSet, patience: Patience) {
+fn assert_whole_or_nothing(rows: &BatchRows, even: &LineSet, cut: CancelAfter) {
     rows.check().expect("every line is in one place");
     let lane = &rows.lanes[0];
     let done = lane.finished[0].intersection(even).len();
     let leased: u64 = lane.leased.iter().map(LineSet::len).sum();
-    assert!([(0, 6), (3, 9)].contains(&(done, leased)), "{patience:?}: {done} done, {leased} held");
+    assert!([(0, 6), (3, 9)].contains(&(done, leased)), "{cut:?}: {done} done, {leased} held");
 }
 
 /// Rule 11: creating a batch and dropping its file at the same moment never both succeed.
