@@ -14,7 +14,7 @@ pub const TRANCHE_LINES_MAX: u32 = 1000;
 /// What the holder of a lease believes about it. The store compares `token` and `version` with the
 /// row and lets nothing through that does not match.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct LeaseProof {
     /// The lease.
     pub id: LeaseId,
     /// Given by the store with each grant and never again; rises with every grant.
@@ -29,7 +29,7 @@ pub struct Held {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     /// What proves it.
-    pub held: Held,
+    pub held: LeaseProof,
     /// Who holds it.
     pub instance: InstanceId,
     /// The batch its lines belong to.

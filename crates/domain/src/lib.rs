@@ -22,6 +22,7 @@ pub mod message;
 pub mod output;
 pub mod partition;
 pub mod retry;
+pub mod text;
 
 pub use batch::{Ending, State};
 pub use call::{CallState, CrashPolicy};
@@ -32,7 +33,7 @@ pub use ids::{
 };
 pub use key::Role;
 pub use lane::{Counts, Phase};
-pub use lease::{Held, Lease};
+pub use lease::{Lease, LeaseProof};
 pub use lines::LineSet;
 pub use message::Queue;
 pub use output::OutputKind;

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use windrow_domain::attempt::{Class, Status};
 use windrow_domain::{
-    BatchId, Counts, FileId, Held, InstanceId, LaneNo, LeaseId, LineSet, Owner, Target,
+    BatchId, Counts, FileId, InstanceId, LaneNo, LeaseId, LeaseProof, LineSet, Owner, Target,
 };
 use windrow_store::batch::{Batch, NewBatch};
 use windrow_store::claim::{Request, Tranche};
@@ -429,7 +429,7 @@ pub(crate) fn seqs(tranche: &Tranche) -> LineSet {
 
 /// What a reply left of its one lease.
 #[track_caller]
-pub(crate) fn kept(reply: &Reply) -> (Option<Held>, LineSet) {
+pub(crate) fn kept(reply: &Reply) -> (Option<LeaseProof>, LineSet) {
     match reply.folds.as_slice() {
         [Fold::Kept { held, ignored, .. }] => (held.clone(), ignored.clone()),
         other => panic!("one kept lease was expected, not {other:?}"),

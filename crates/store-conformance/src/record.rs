@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use windrow_domain::attempt::{Class, Status};
-use windrow_domain::{BatchId, Held, InstanceId, LeaseId, LineSet, State};
+use windrow_domain::{BatchId, InstanceId, LeaseId, LeaseProof, LineSet, State};
 use windrow_store::claim::Request;
 use windrow_store::error::Kind;
 use windrow_store::inspect::FinishedQuery;
@@ -183,9 +183,9 @@ pub async fn only_the_holder_can_record(world: &impl World) {
     let reply = store.record(InstanceId::new(), vec![good.clone()]).await.unwrap();
     assert!(is_lost(&reply), "another instance");
     for edit in [
-        |held: &mut Held| held.token += 1,
-        |held: &mut Held| held.token = held.token.saturating_sub(1),
-        |held: &mut Held| held.id = LeaseId::new(),
+        |held: &mut LeaseProof| held.token += 1,
+        |held: &mut LeaseProof| held.token = held.token.saturating_sub(1),
+        |held: &mut LeaseProof| held.id = LeaseId::new(),
     ] {
         let mut wrong = good.clone();
         edit(&mut wrong.held);

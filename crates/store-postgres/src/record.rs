@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
-use windrow_domain::{BatchId, Held, LeaseId, LineSet};
+pub(crate) use windrow_domain::text::without_nul as storable;
+use windrow_domain::{BatchId, LeaseId, LeaseProof, LineSet};
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::record::{Fold, Outcomes, Plan, Record, Reply, Turn, plan};
 
@@ -41,12 +42,12 @@ impl Record for PostgresBackend {
 
 /// What is believed of a lease, and the text its row must have for that to be true.
 struct Belief {
-    held: Held,
+    held: LeaseProof,
     text: String,
 }
 
 impl Belief {
-    fn of(held: &Held) -> Self {
+    fn of(held: &LeaseProof) -> Self {
         Self { held: held.clone(), text: held.outstanding.to_string() }
     }
 }
@@ -123,7 +124,7 @@ impl PostgresBackend {
         let found = self.db.rows(sql!("record/read_held"), &params).await?;
         let mut actual = BTreeMap::new();
         for row in &found {
-            let held = Held {
+            let held = LeaseProof {
                 id: LeaseId(row.get("id")),
                 token: rows::count(row, "token"),
                 version: rows::small(row, "version"),
@@ -153,7 +154,7 @@ fn fold(outcomes: &Outcomes, plan: Option<(&Belief, Plan<'_>)>) -> Fold {
     };
     let version = held.version + u32::from(!plan.is_empty());
     let (id, token, outstanding) = (held.id, held.token, plan.remaining);
-    let held = (!outstanding.is_empty()).then_some(Held { id, token, version, outstanding });
+    let held = (!outstanding.is_empty()).then_some(LeaseProof { id, token, version, outstanding });
     Fold::Kept { lease, held, ignored: plan.ignored }
 }
 
@@ -297,14 +298,6 @@ impl<'a> Arrays<'a> {
             (&self.back_lines, Type::TEXT_ARRAY),
             (&self.back_sizes, Type::INT4_ARRAY),
         ]
-    }
-}
-
-/// A text as PostgreSQL can store it: one odd character must not refuse the whole turn.
-pub(crate) fn storable(text: &str) -> Cow<'_, str> {
-    match text.contains('\0') {
-        true => Cow::Owned(text.replace('\0', "\u{fffd}")),
-        false => Cow::Borrowed(text),
     }
 }
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use tokio_postgres::Row;
 use uuid::Uuid;
 use windrow_domain::{
-    BatchId, Counts, FileId, Held, InstanceId, KeyId, LaneNo, Lease, LeaseId, LineSet, Owner,
+    BatchId, Counts, FileId, InstanceId, KeyId, LaneNo, Lease, LeaseId, LeaseProof, LineSet, Owner,
     State, Target,
 };
 use windrow_store::batch::Batch;
@@ -131,7 +131,7 @@ pub(crate) fn batch(row: &Row) -> Result<Batch> {
 pub(crate) fn lease(row: &Row) -> Result<Lease> {
     let (id, outstanding): (Uuid, LineSet) = (row.get("id"), read(row, "lines")?);
     Ok(Lease {
-        held: Held {
+        held: LeaseProof {
             id: LeaseId(id),
             token: count(row, "token"),
             version: small(row, "version"),

@@ -4,7 +4,7 @@
 //! same call.
 
 use rusqlite::{Row, params};
-use windrow_domain::{BatchId, FileId, Held, InstanceId, Lease, LeaseId, LineSet};
+use windrow_domain::{BatchId, FileId, InstanceId, Lease, LeaseId, LeaseProof, LineSet};
 use windrow_store::Result;
 
 use crate::lane_counts::{Delta, Folds, LaneKey};
@@ -22,7 +22,7 @@ pub(crate) struct LeaseRow {
 impl LeaseRow {
     /// Reads the columns of `claim/find_lease`.
     pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let held = Held {
+        let held = LeaseProof {
             id: LeaseId(rows::uuid(row, 0)?),
             token: rows::count(row, 1)?,
             version: row.get(10)?,
@@ -64,7 +64,7 @@ pub(crate) fn of_instance(tx: &Tx<'_>, instance: InstanceId) -> Result<Vec<Lease
 }
 
 /// Writes what is left of a lease, or deletes it when nothing is.
-pub(crate) fn keep(tx: &Tx<'_>, row: &LeaseRow, remaining: &LineSet) -> Result<Option<Held>> {
+pub(crate) fn keep(tx: &Tx<'_>, row: &LeaseRow, remaining: &LineSet) -> Result<Option<LeaseProof>> {
     let held = &row.lease.held;
     let (id, token) = (held.id.0.into_bytes(), rows::int(held.token));
     let changed = if remaining.is_empty() {
@@ -76,7 +76,7 @@ pub(crate) fn keep(tx: &Tx<'_>, row: &LeaseRow, remaining: &LineSet) -> Result<O
     if changed != 1 {
         return Err(tx.corrupt("a lease changed while its writer held the database"));
     }
-    Ok((!remaining.is_empty()).then(|| Held {
+    Ok((!remaining.is_empty()).then(|| LeaseProof {
         id: held.id,
         token: held.token,
         version: held.version + 1,

@@ -170,11 +170,6 @@ pub fn within(field: &'static str, value: u64, max: u64) -> Result<()> {
     Err(Error::invalid(field, format!("{field} must be 1 to {max}, not {value}")))
 }
 
-/// The same for an option of a program: the verb says what it was an option of.
-pub fn option_within(verb: &'static str, option: &'static str, value: u64, max: u64) -> Result<()> {
-    within(option, value, max).map_err(|error| error.named(verb, option))
-}
-
 /// `Invalid`, naming the field, when it has more than `max` elements or bytes.
 pub fn at_most(field: &'static str, len: usize, max: usize) -> Result<()> {
     if len <= max {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use windrow_domain::attempt::{Class, Status};
 use windrow_domain::lines::TEXT_BYTES_MAX;
-use windrow_domain::{BatchId, Held, InstanceId, LeaseId, LineSet};
+use windrow_domain::{BatchId, InstanceId, LeaseId, LeaseProof, LineSet};
 
 use crate::claim::{Request, Tranche};
 use crate::error::{self, Error, Kind, Result};
@@ -85,7 +85,7 @@ pub struct Again {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcomes {
     /// The proof, as the last reply gave it.
-    pub held: Held,
+    pub held: LeaseProof,
     /// Lines with a result.
     pub finished: Vec<Finished>,
     /// Lines to try again.
@@ -96,7 +96,7 @@ pub struct Outcomes {
 
 impl Outcomes {
     /// No outcomes yet for that lease.
-    pub fn of(held: Held) -> Self {
+    pub fn of(held: LeaseProof) -> Self {
         Self { held, finished: Vec::new(), again: Vec::new(), released: LineSet::new() }
     }
 }
@@ -134,7 +134,7 @@ pub enum Fold {
         /// The lease.
         lease: LeaseId,
         /// What is left of it; none when nothing is outstanding and the lease is gone.
-        held: Option<Held>,
+        held: Option<LeaseProof>,
         /// Outcomes for these lines were dropped: they were not outstanding any more.
         ignored: LineSet,
     },

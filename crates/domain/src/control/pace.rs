@@ -5,6 +5,7 @@
 //! two starts.
 
 use super::{is_amount, real, whole_ms};
+use crate::attempt::{Class, Failure};
 
 /// What a good answer leaves of the delay.
 const DECAY: f64 = 0.9;
@@ -112,6 +113,21 @@ impl Pace {
         self.delayed_ms = self.delayed_ms.max(real(now_ms) + self.delay_ms);
         let window_ms = self.delay_window_ms.max(whole_ms(self.delay_ms));
         self.doubles_ms = now_ms.saturating_add(window_ms);
+    }
+
+    /// A request failed: a host that throttles is slowed down, and one that asked to wait is left alone
+    /// that long, at most `hold_ms_max`.
+    pub fn observe(&mut self, failure: &Failure, now_ms: u64, hold_ms_max: u64) {
+        let throttled = failure.class == Class::Throttled;
+        if throttled {
+            self.throttled(now_ms);
+        }
+        if let Some(wait) =
+            failure.retry_after.filter(|_| throttled || failure.class == Class::Server)
+        {
+            let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).min(hold_ms_max);
+            self.hold(now_ms.saturating_add(wait_ms));
+        }
     }
 
     /// The host gave a good answer.

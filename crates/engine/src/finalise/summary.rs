@@ -9,7 +9,7 @@ use windrow_store::batch::Batch;
 use windrow_store::finalise::{Finalisation, NewOutput, Rows};
 
 use super::names::Names;
-use crate::output::{Tally, Usage, Written};
+use crate::output::{FileTotals, Usage, Written};
 
 /// What a closed batch came to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,9 +47,9 @@ impl Summary {
 
     pub(super) fn new(held: &Finalisation, written: Option<&Written>) -> Self {
         let names = Names::of(held);
-        let file = |name: String, tally: Option<Tally>| {
-            let tally = tally.filter(|tally| tally.lines > 0)?;
-            Some(OutputFile { name, bytes: tally.bytes, lines: tally.lines })
+        let file = |name: String, totals: Option<FileTotals>| {
+            let totals = totals.filter(|totals| totals.lines > 0)?;
+            Some(OutputFile { name, bytes: totals.bytes, lines: totals.lines })
         };
         let usage = written.map(|written| written.usage);
         Self {

@@ -9,20 +9,20 @@ use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 
-const ENTRY_BYTES: usize = 24;
+const HASHED_ID_BYTES: usize = 24;
 /// Smallest read from a run. Only files of more than `memory / 4 KiB` runs exceed the memory's bound.
 const RUN_BUFFER_BYTES_MIN: usize = 4096;
 
 /// A hashed id and the line it is on. Sorted by hash, then line, so the first line comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
+struct HashedId {
     hash: [u64; 2],
     line: u64,
 }
 
-impl Entry {
-    fn to_bytes(self) -> [u8; ENTRY_BYTES] {
-        let mut bytes = [0; ENTRY_BYTES];
+impl HashedId {
+    fn to_bytes(self) -> [u8; HASHED_ID_BYTES] {
+        let mut bytes = [0; HASHED_ID_BYTES];
         for (part, word) in bytes.chunks_exact_mut(8).zip([self.hash[0], self.hash[1], self.line]) {
             part.copy_from_slice(&word.to_le_bytes());
         }
@@ -48,7 +48,7 @@ pub(crate) struct Duplicate {
 
 /// The duplicates of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FoundDuplicates {
     /// The lowest lines, sorted.
     pub(crate) kept: Vec<Duplicate>,
     /// How many there are, kept or not.
@@ -58,7 +58,7 @@ pub(crate) struct Found {
 /// Collects ids.
 #[derive(Debug)]
 pub(crate) struct Duplicates {
-    buffer: Vec<Entry>,
+    buffer: Vec<HashedId>,
     entries_max: usize,
     spilled: Option<Spilled>,
 }
@@ -73,7 +73,7 @@ struct Spilled {
 impl Duplicates {
     /// Uses at most about `memory_bytes_max` at any time.
     pub(crate) fn new(memory_bytes_max: usize) -> Self {
-        let entries_max = (memory_bytes_max / ENTRY_BYTES).max(1);
+        let entries_max = (memory_bytes_max / HASHED_ID_BYTES).max(1);
         Self { buffer: Vec::new(), entries_max, spilled: None }
     }
 
@@ -90,28 +90,29 @@ impl Duplicates {
         let word = |from: usize| {
             u64::from_le_bytes(hash.as_bytes()[from..from + 8].try_into().expect("eight bytes"))
         };
-        self.buffer.push(Entry { hash: [word(0), word(8)], line });
+        self.buffer.push(HashedId { hash: [word(0), word(8)], line });
         Ok(())
     }
 
     /// Every line whose id is on an earlier line; the lowest `kept_max` of them by name.
-    pub(crate) fn finish(mut self, kept_max: usize) -> io::Result<Found> {
-        let mut judge = Judge { kept: BinaryHeap::new(), kept_max, total: 0, last: None };
+    pub(crate) fn finish(mut self, kept_max: usize) -> io::Result<FoundDuplicates> {
+        let mut collector =
+            DuplicateCollector { kept: BinaryHeap::new(), kept_max, total: 0, last: None };
         if self.spilled.is_some() {
             self.spill()?;
         }
         match self.spilled {
             None => {
                 self.buffer.sort_unstable();
-                self.buffer.iter().for_each(|entry| judge.see(*entry));
+                self.buffer.iter().for_each(|entry| collector.see(*entry));
             }
             Some(spilled) => {
-                let memory = self.entries_max * ENTRY_BYTES;
+                let memory = self.entries_max * HASHED_ID_BYTES;
                 drop(self.buffer);
-                spilled.merge(memory, |entry| judge.see(entry))?;
+                spilled.merge(memory, |entry| collector.see(entry))?;
             }
         }
-        Ok(Found { kept: judge.kept.into_sorted_vec(), total: judge.total })
+        Ok(FoundDuplicates { kept: collector.kept.into_sorted_vec(), total: collector.total })
     }
 
     fn spill(&mut self) -> io::Result<()> {
@@ -136,15 +137,15 @@ impl Duplicates {
 }
 
 /// Sees entries in order and keeps the lowest duplicate lines.
-struct Judge {
+struct DuplicateCollector {
     kept: BinaryHeap<Duplicate>,
     kept_max: usize,
     total: u64,
-    last: Option<Entry>,
+    last: Option<HashedId>,
 }
 
-impl Judge {
-    fn see(&mut self, entry: Entry) {
+impl DuplicateCollector {
+    fn see(&mut self, entry: HashedId) {
         match self.last {
             Some(first) if first.hash == entry.hash => {
                 self.total += 1;
@@ -159,12 +160,12 @@ impl Judge {
 }
 
 impl Spilled {
-    fn merge(mut self, memory: usize, mut see: impl FnMut(Entry)) -> io::Result<()> {
+    fn merge(mut self, memory: usize, mut see: impl FnMut(HashedId)) -> io::Result<()> {
         let buffer = (memory / self.runs.len()).max(RUN_BUFFER_BYTES_MIN);
-        let buffer = buffer / ENTRY_BYTES * ENTRY_BYTES;
+        let buffer = buffer / HASHED_ID_BYTES * HASHED_ID_BYTES;
         let (mut runs, mut heap, mut at) = (Vec::new(), BinaryHeap::new(), 0);
         for entries in &self.runs {
-            let bytes = entries * ENTRY_BYTES as u64;
+            let bytes = entries * HASHED_ID_BYTES as u64;
             let mut run = Run { at, end: at + bytes, buffer: Vec::new(), from: 0 };
             at += bytes;
             if let Some(entry) = run.next(&mut self.file, buffer)? {
@@ -193,7 +194,7 @@ struct Run {
 }
 
 impl Run {
-    fn next(&mut self, file: &mut File, bytes_max: usize) -> io::Result<Option<Entry>> {
+    fn next(&mut self, file: &mut File, bytes_max: usize) -> io::Result<Option<HashedId>> {
         if self.from == self.buffer.len() {
             let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
             self.buffer.resize(left.min(bytes_max), 0);
@@ -205,8 +206,8 @@ impl Run {
             file.read_exact(&mut self.buffer)?;
             self.at += self.buffer.len() as u64;
         }
-        let entry = Entry::from_bytes(&self.buffer[self.from..self.from + ENTRY_BYTES]);
-        self.from += ENTRY_BYTES;
+        let entry = HashedId::from_bytes(&self.buffer[self.from..self.from + HASHED_ID_BYTES]);
+        self.from += HASHED_ID_BYTES;
         Ok(Some(entry))
     }
 }
@@ -219,11 +220,11 @@ mod tests {
 
     use super::*;
 
-    fn find(ids: &[String], memory: usize, kept_max: usize) -> Found {
+    fn find(ids: &[String], memory: usize, kept_max: usize) -> FoundDuplicates {
         let mut duplicates = Duplicates::new(memory);
         for (line, id) in (1..).zip(ids) {
             duplicates.insert(id, line).unwrap();
-            assert!(duplicates.buffer.capacity() * ENTRY_BYTES <= memory.max(ENTRY_BYTES));
+            assert!(duplicates.buffer.capacity() * HASHED_ID_BYTES <= memory.max(HASHED_ID_BYTES));
         }
         duplicates.finish(kept_max).unwrap()
     }
@@ -270,7 +271,7 @@ mod tests {
 
     #[test]
     fn entries_read_back() {
-        let entry = Entry { hash: [u64::MAX, 1], line: 1 << 40 };
-        assert_eq!(Entry::from_bytes(&entry.to_bytes()), entry);
+        let entry = HashedId { hash: [u64::MAX, 1], line: 1 << 40 };
+        assert_eq!(HashedId::from_bytes(&entry.to_bytes()), entry);
     }
 }

@@ -28,7 +28,7 @@ use windrow_store::{Ingest, Retry, Scope};
 use crate::clock::Clock;
 
 pub use options::Options;
-use parse::{Parser, Report, Stopped};
+use parse::{Parser, Stopped, ValidationReport};
 use sizer::{Limit, Sizer};
 
 /// Blocks that wait to be parsed.
@@ -114,7 +114,7 @@ enum Filled {
 
 /// What the parser made of the input.
 enum Parsed {
-    Whole(Report),
+    Whole(ValidationReport),
     /// The input broke off after this many whole lines.
     Broken(u64),
 }
@@ -272,8 +272,8 @@ impl<S: Ingest + Sync + ?Sized> Writer<'_, S> {
         done
     }
 
-    async fn seal(&self, report: Report) -> Result<Ingested, Error> {
-        let Report { errors, errors_total, endpoint } = report;
+    async fn seal(&self, report: ValidationReport) -> Result<Ingested, Error> {
+        let ValidationReport { errors, errors_total, endpoint } = report;
         let verdict = match (errors.is_empty(), endpoint) {
             (true, Some(endpoint)) => FileVerdict::ValidFor(endpoint),
             (true, None) => FileVerdict::Valid,

@@ -26,7 +26,7 @@ pub(crate) enum Stopped {
 
 /// What the whole file showed.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Report {
+pub(crate) struct ValidationReport {
     /// The first errors, in line order; none for a file that may be run.
     pub(crate) errors: Vec<LineError>,
     /// How many there are, kept or not.
@@ -39,21 +39,21 @@ pub(crate) struct Report {
 #[derive(Debug)]
 pub(crate) struct Parser {
     splitter: Splitter,
-    judge: Judge,
+    validator: Validator,
 }
 
 impl Parser {
     pub(crate) fn new(options: Options, rows: Limit) -> Self {
         let splitter = Splitter::new(options.line_bytes_max);
-        let judge = Judge {
+        let validator = Validator {
             chunker: Chunker::new(&options, rows),
             duplicates: Duplicates::new(options.duplicates_bytes_max),
-            report: Report::default(),
+            report: ValidationReport::default(),
             endpoint: Endpoint::None,
             requests: 0,
             options,
         };
-        Self { splitter, judge }
+        Self { splitter, validator }
     }
 
     /// Lines that were read to their end.
@@ -67,28 +67,28 @@ impl Parser {
         block: Bytes,
         give: &mut impl FnMut(Chunk) -> Result<(), Stopped>,
     ) -> Result<(), Stopped> {
-        let judge = &mut self.judge;
-        self.splitter.push(block, &mut |piece| judge.take(piece, give))
+        let validator = &mut self.validator;
+        self.splitter.push(block, &mut |piece| validator.take(piece, give))
     }
 
     /// Gives out the last chunk and says what the file is worth.
     pub(crate) fn finish(
         self,
         give: &mut impl FnMut(Chunk) -> Result<(), Stopped>,
-    ) -> Result<Report, Stopped> {
-        let mut judge = self.judge;
-        self.splitter.finish(&mut |piece| judge.take(piece, give))?;
-        judge.chunker.cut().map_or(Ok(()), give)?;
-        judge.verdict()
+    ) -> Result<ValidationReport, Stopped> {
+        let mut validator = self.validator;
+        self.splitter.finish(&mut |piece| validator.take(piece, give))?;
+        validator.chunker.cut().map_or(Ok(()), give)?;
+        validator.verdict()
     }
 }
 
 #[derive(Debug)]
-struct Judge {
+struct Validator {
     options: Options,
     chunker: Chunker,
     duplicates: Duplicates,
-    report: Report,
+    report: ValidationReport,
     endpoint: Endpoint,
     requests: u64,
 }
@@ -111,7 +111,7 @@ impl Endpoint {
     }
 }
 
-impl Judge {
+impl Validator {
     fn take(
         &mut self,
         piece: Piece,
@@ -169,7 +169,7 @@ impl Judge {
         }
     }
 
-    fn verdict(self) -> Result<Report, Stopped> {
+    fn verdict(self) -> Result<ValidationReport, Stopped> {
         let mut report = self.report;
         if let Endpoint::One(path) = self.endpoint {
             report.endpoint = Some(path);

@@ -15,7 +15,7 @@ mod writer;
 pub use sink::{Sink, ToWrite};
 pub use store_retry::StoreRetry;
 pub use usage::Usage;
-pub use writer::{Source, Tally, Written, write};
+pub use writer::{FileTotals, Source, Written, write};
 
 pub(crate) use line::put_body;
 

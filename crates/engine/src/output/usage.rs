@@ -36,7 +36,7 @@ pub struct Reasoning {
 /// What one answer says; chat completions and responses have different names for the same.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Told {
+pub(super) struct ReportedUsage {
     prompt_tokens: Option<u64>,
     input_tokens: Option<u64>,
     completion_tokens: Option<u64>,
@@ -49,7 +49,7 @@ pub(super) struct Told {
 }
 
 impl Usage {
-    pub(super) fn add(&mut self, told: &Told) {
+    pub(super) fn add(&mut self, told: &ReportedUsage) {
         let input = told.input_tokens.or(told.prompt_tokens).unwrap_or(0);
         let output = told.output_tokens.or(told.completion_tokens).unwrap_or(0);
         let total = told.total_tokens.unwrap_or(input.saturating_add(output));

@@ -35,7 +35,7 @@ pub struct Source<'a> {
 
 /// What one of the two files holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct FileTotals {
     /// Its lines.
     pub lines: u64,
     /// Its size.
@@ -50,9 +50,9 @@ pub struct Written {
     /// Lines without a result, of a stopped batch.
     pub never_run: u64,
     /// The output.
-    pub output: Tally,
+    pub output: FileTotals,
     /// The errors.
-    pub errors: Tally,
+    pub errors: FileTotals,
     /// What the answers say they cost.
     pub usage: Usage,
     /// When the last of these results was recorded.
@@ -164,7 +164,7 @@ impl Lines<'_> {
         self.put_never_run(u64::MAX).await?;
         self.output.flush().await?;
         self.errors.flush().await?;
-        (self.written.output, self.written.errors) = (self.output.tally, self.errors.tally);
+        (self.written.output, self.written.errors) = (self.output.totals, self.errors.totals);
         Ok(self.written)
     }
 }
@@ -173,17 +173,17 @@ impl Lines<'_> {
 struct Gathered<'a> {
     sink: &'a mut dyn Sink,
     bytes: Vec<u8>,
-    tally: Tally,
+    totals: FileTotals,
 }
 
 impl<'a> Gathered<'a> {
     fn to(sink: &'a mut dyn Sink) -> Self {
-        Self { sink, bytes: Vec::new(), tally: Tally::default() }
+        Self { sink, bytes: Vec::new(), totals: FileTotals::default() }
     }
 
     /// One more line was put into `bytes`.
     async fn added(&mut self) -> Result<(), Error> {
-        self.tally.lines += 1;
+        self.totals.lines += 1;
         match self.bytes.len() >= GATHER_BYTES {
             true => self.flush().await,
             false => Ok(()),
@@ -194,7 +194,7 @@ impl<'a> Gathered<'a> {
         if self.bytes.is_empty() {
             return Ok(());
         }
-        self.tally.bytes += self.bytes.len() as u64;
+        self.totals.bytes += self.bytes.len() as u64;
         self.sink.write(&self.bytes).await?;
         self.bytes.clear();
         // One large line is no reason to hold its room for all that follow.

@@ -28,11 +28,11 @@ const STAGED: char = '#';
 #[derive(Clone)]
 pub struct Storage {
     objects: Arc<dyn ObjectStore>,
-    place: Place,
+    location: Location,
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+enum Location {
     Folder(PathBuf),
     Bucket(String),
     Memory,
@@ -50,10 +50,10 @@ pub struct Stored {
 impl Storage {
     /// Where it is, for people.
     pub fn describe(&self) -> String {
-        match &self.place {
-            Place::Folder(path) => path.display().to_string(),
-            Place::Bucket(url) => url.clone(),
-            Place::Memory => "memory".to_owned(),
+        match &self.location {
+            Location::Folder(path) => path.display().to_string(),
+            Location::Bucket(url) => url.clone(),
+            Location::Memory => "memory".to_owned(),
         }
     }
 
@@ -61,9 +61,9 @@ impl Storage {
     /// with the same name.
     pub fn create(&self, name: &str) -> Result<Writer> {
         let path = path("write", name)?;
-        let part_bytes = match self.place {
-            Place::Folder(_) => writer::FILE_PART_BYTES,
-            Place::Bucket(_) | Place::Memory => PART_BYTES,
+        let part_bytes = match self.location {
+            Location::Folder(_) => writer::FILE_PART_BYTES,
+            Location::Bucket(_) | Location::Memory => PART_BYTES,
         };
         Ok(Writer::new(self.objects.clone(), path, part_bytes))
     }
@@ -76,7 +76,7 @@ impl Storage {
 
     /// Removes an output. One that is not there is removed already.
     pub async fn delete(&self, name: &str) -> Result<()> {
-        if let (Place::Folder(root), true) = (&self.place, name.contains(STAGED)) {
+        if let (Location::Folder(root), true) = (&self.location, name.contains(STAGED)) {
             return delete_staged(root.join(name), name).await;
         }
         match self.objects.delete(&path("delete", name)?).await {
@@ -103,7 +103,7 @@ impl Storage {
     /// What processes that died left half written directly under `prefix`. A bucket keeps such
     /// parts out of sight; there a lifecycle rule of the bucket removes them.
     pub(crate) async fn list_staged(&self, prefix: &str, limit: usize) -> Result<Vec<String>> {
-        let Place::Folder(root) = &self.place else { return Ok(Vec::new()) };
+        let Location::Folder(root) = &self.location else { return Ok(Vec::new()) };
         let (folder, prefix) = (root.join(prefix), prefix.to_owned());
         let wrong = |source| Error::of_io("list", &prefix, source);
         let names = blocking(move || {

@@ -11,7 +11,7 @@ use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
 use object_store::prefix::PrefixStore;
 
-use super::{Error, Kind, Place, Result, Storage};
+use super::{Error, Kind, Location, Result, Storage};
 
 impl Storage {
     /// A folder on a disk, created when it is not there.
@@ -24,7 +24,7 @@ impl Storage {
             .map_err(|source| Error::of_object("open the folder", path.display(), source))?
             .with_fsync(true)
             .with_automatic_cleanup(true);
-        Ok(Self { objects: Arc::new(objects), place: Place::Folder(root) })
+        Ok(Self { objects: Arc::new(objects), location: Location::Folder(root) })
     }
 
     /// What a text names: a path, `file:///path`, or `s3://bucket/prefix`.
@@ -48,7 +48,7 @@ impl Storage {
 
     /// One that is gone with the process, for tests.
     pub fn memory() -> Self {
-        Self { objects: Arc::new(InMemory::new()), place: Place::Memory }
+        Self { objects: Arc::new(InMemory::new()), location: Location::Memory }
     }
 
     fn bucket(text: &str, rest: &str) -> Result<Self> {
@@ -61,10 +61,10 @@ impl Storage {
             .with_bucket_name(bucket)
             .build()
             .map_err(|source| Error::of_object("open the storage", text, source))?;
-        let place = Place::Bucket(text.to_owned());
+        let location = Location::Bucket(text.to_owned());
         Ok(match prefix.trim_matches('/') {
-            "" => Self { objects: Arc::new(objects), place },
-            prefix => Self { objects: Arc::new(PrefixStore::new(objects, prefix)), place },
+            "" => Self { objects: Arc::new(objects), location },
+            prefix => Self { objects: Arc::new(PrefixStore::new(objects, prefix)), location },
         })
     }
 }

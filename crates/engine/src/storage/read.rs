@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
 use object_store::{GetOptions, GetRange, ObjectStore as _};
 
-use super::{Error, Place, Result, Storage, blocking, path};
+use super::{Error, Location, Result, Storage, blocking, path};
 
 /// A piece of a file. Each costs a change of threads, so that small ones would cost most of the time.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -30,7 +30,7 @@ impl Storage {
 
     async fn read_part(&self, name: &str, range: Option<Range<u64>>) -> Result<Pieces> {
         let path = path("read", name)?;
-        if let Place::Folder(root) = &self.place {
+        if let Location::Folder(root) = &self.location {
             return read_file(root.join(path.as_ref()), name, range).await;
         }
         let owned = name.to_owned();

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use windrow_domain::lease::Lease;
-use windrow_domain::{Held, LeaseId, LineSet, Target};
+use windrow_domain::{LeaseId, LeaseProof, LineSet, Target};
 use windrow_store::record::{Again, Finished, Fold, Outcomes, TURN_LEASES_MAX};
 
 use crate::Options;
@@ -172,7 +172,7 @@ impl Ledger {
         lost
     }
 
-    fn renew(&mut self, lease: LeaseId, held: &Held) {
+    fn renew(&mut self, lease: LeaseId, held: &LeaseProof) {
         if let Some(entry) = self.leases.get_mut(&lease) {
             entry.lease.held = held.clone();
         }

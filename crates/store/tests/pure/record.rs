@@ -5,7 +5,7 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use windrow_domain::attempt::{Class, Status};
 use windrow_domain::lines::TEXT_BYTES_MAX;
-use windrow_domain::{Held, LeaseId, LineSet};
+use windrow_domain::{LeaseId, LeaseProof, LineSet};
 use windrow_store::Kind;
 use windrow_store::record::{Again, BUCKET_MS, Finished, Outcomes, bucket, plan};
 
@@ -24,7 +24,7 @@ fn finished(seq: u64, status: Status) -> Finished {
 
 fn no_outcomes(outstanding: &LineSet) -> Outcomes {
     let (id, outstanding) = (LeaseId::new(), outstanding.clone());
-    Outcomes::of(Held { id, token: 1, version: 0, outstanding })
+    Outcomes::of(LeaseProof { id, token: 1, version: 0, outstanding })
 }
 
 /// What somebody says became of a line.

@@ -86,7 +86,7 @@ type Raw = Option<Box<RawValue>>;
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Answer {
+struct HandlerAnswer {
     reply: Raw,
     reply_base64: Option<String>,
     #[serde(deserialize_with = "present")]
@@ -147,7 +147,8 @@ pub(super) fn read(context: &Context, body: &[u8]) -> Result<Effects, HandlerErr
         return Ok(Effects::none());
     }
     let bad = |what: String| HandlerError::retry(format!("the handler's answer is wrong: {what}"));
-    let answer: Answer = serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
+    let answer: HandlerAnswer =
+        serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
     let mut effects = Effects::reply(bytes(answer.reply, answer.reply_base64).map_err(bad)?);
     effects.state = match (answer.state, answer.state_base64) {
         (None, None) => StateChange::Keep,
