@@ -14,6 +14,7 @@ pub mod export;
 pub mod finalise;
 mod http;
 pub mod ingest;
+pub mod json;
 mod maintenance;
 mod member;
 pub mod messages;
@@ -27,6 +28,6 @@ pub mod storage;
 mod sweep;
 mod worker;
 
-pub use daemon::{Builder, Engine, Event, Handle, Report, Until};
+pub use daemon::{Builder, Engine, Event, Handle, Report, Running, Until};
 pub use options::Options;
 pub use progress::{Progress, TargetProgress};

@@ -16,6 +16,7 @@ use crate::signal::Stop;
 pub(crate) async fn with_retry<T, F>(
     clock: &Clock,
     give_up: &Stop,
+    rng: &mut fastrand::Rng,
     mut trouble: impl FnMut(&windrow_store::Error),
     mut call: impl FnMut() -> F,
 ) -> windrow_store::Result<T>
@@ -33,7 +34,7 @@ where
         }
         trouble(&error);
         tokio::select! {
-            () = clock.sleep(backoff.next(fastrand::f64())) => {}
+            () = clock.sleep(backoff.next(rng.f64())) => {}
             () = give_up.given() => return Err(error),
         }
     }

@@ -15,7 +15,7 @@ use windrow_domain::retry::Policy;
 use windrow_domain::{BatchId, State};
 use windrow_engine::execute::{Attempt, Executor, Outcome};
 use windrow_engine::signal::Wake;
-use windrow_engine::{Engine, Options, Until};
+use windrow_engine::{Engine, Options, Report, Until};
 use windrow_store::batch::Batch;
 use windrow_store::inspect::{FinishedQuery, PAGE_MAX};
 use windrow_store::record::Finished;
@@ -223,4 +223,17 @@ async fn an_engine_for_a_slice_of_time_ends_by_itself() {
     engine.run().await.unwrap();
     assert!(ran.load(Ordering::SeqCst));
     assert_eq!(store.batch(&Scope::All, batch).await.unwrap().counts.leased, 0);
+}
+
+#[tokio::test]
+async fn an_engine_in_the_background_is_stopped_and_waited_for() {
+    let store: Arc<dyn Store> =
+        Arc::new(SqliteStore::open(windrow_store_sqlite::Options::default()).await.unwrap());
+    let running = Engine::builder(store.clone()).options(quick()).start();
+    let handle = running.handle();
+    assert_eq!(handle.progress().in_flight, 0);
+    assert_eq!(running.stop().await.unwrap(), Report::default());
+    let until = Until::Elapsed(Duration::from_millis(1));
+    let ended = Engine::builder(store).options(quick()).until(until).start().wait().await;
+    assert_eq!(ended.unwrap(), Report::default());
 }

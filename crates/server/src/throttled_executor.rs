@@ -10,7 +10,6 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use windrow_domain::Target;
-use windrow_domain::attempt::Class;
 use windrow_domain::control::pace::{Bounds, Pace};
 use windrow_engine::bounded_map::BoundedMap;
 use windrow_engine::clock::Clock;
@@ -56,20 +55,10 @@ impl HostPace {
     /// Adapts the pace to the outcome of an attempt, as an engine's own pace does.
     fn observe(&self, now_ms: u64, verdict: &Verdict) {
         let mut pace = self.pace.lock();
-        let failure = match verdict {
-            Verdict::Completed => return pace.good(),
-            Verdict::Skipped(_) => return,
-            Verdict::Failed(failure) => failure,
-        };
-        let throttled = failure.class == Class::Throttled;
-        if throttled {
-            pace.throttled(now_ms);
-        }
-        if let Some(wait) =
-            failure.retry_after.filter(|_| throttled || failure.class == Class::Server)
-        {
-            let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(HOLD_MS_MAX);
-            pace.hold(now_ms.saturating_add(wait_ms.min(HOLD_MS_MAX)));
+        match verdict {
+            Verdict::Completed => pace.good(),
+            Verdict::Failed(failure) => pace.observe(failure, now_ms, HOLD_MS_MAX),
+            Verdict::Skipped(_) => {}
         }
     }
 

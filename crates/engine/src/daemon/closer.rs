@@ -6,11 +6,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{broadcast, mpsc};
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
 use windrow_domain::BatchId;
+use windrow_domain::backoff::Backoff;
 
 use super::{Event, StatusCache};
 use crate::clock::Clock;
@@ -25,10 +27,8 @@ pub(super) const QUEUE_MAX: usize = 1024;
 const CLOSING_MAX: usize = 4;
 /// Batches that failed to close and are tried again; others are found by the sweep.
 const FAILED_MAX: usize = 64;
-/// The first wait after a closing that failed; doubles.
-const WAIT_MS_MIN: u64 = 1_000;
-/// The longest.
-const WAIT_MS_MAX: u64 = 60_000;
+/// The waits after a closing that failed.
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
 
 /// Closes batches.
 pub(super) struct Closer {
@@ -40,8 +40,8 @@ pub(super) struct Closer {
     pub(super) meter: Meter,
     closing: JoinSet<(BatchId, Result<Closing, Error>)>,
     under_way: HashSet<BatchId>,
-    /// When to try again, and how long to wait if that fails too.
-    failed: BTreeMap<BatchId, (u64, u64)>,
+    /// When to try again, and the waits if that fails too.
+    failed: BTreeMap<BatchId, (u64, Backoff)>,
     closed: u64,
 }
 
@@ -132,10 +132,11 @@ impl Closer {
         let sentence = chain(error);
         tracing::error!(%batch, error = %sentence, "could not close the batch; it is tried again");
         self.meter.set_store_trouble(Some(sentence.clone()));
-        let wait = self.failed.get(&batch).map_or(WAIT_MS_MIN, |(_, wait)| *wait);
+        let mut backoff = self.failed.get(&batch).map_or(BACKOFF, |(_, backoff)| *backoff);
         if self.failed.len() < FAILED_MAX || self.failed.contains_key(&batch) {
+            let wait = u64::try_from(backoff.next(1.0).as_millis()).unwrap_or(u64::MAX);
             let at = self.clock.millis().saturating_add(wait);
-            self.failed.insert(batch, (at, (wait * 2).min(WAIT_MS_MAX)));
+            self.failed.insert(batch, (at, backoff));
         }
         let _ = self.events.send(Event::OutputFailed { batch, error: sentence });
     }
@@ -164,7 +165,7 @@ mod tests {
         let (cache, meter) = (StatusCache::default(), Meter::default());
         let mut closer = Closer::new(Arc::new(finaliser), queue, events, cache, clock, meter);
         for _ in 0..failed {
-            closer.failed.insert(BatchId::new(), (0, WAIT_MS_MIN));
+            closer.failed.insert(BatchId::new(), (0, BACKOFF));
         }
         (closer, sender)
     }

@@ -169,13 +169,53 @@ impl Builder {
         Engine { parts: self, handle }
     }
 
+    /// Builds it and starts it in the background; must be called within a Tokio runtime.
+    pub fn start(self) -> Running {
+        self.build().start()
+    }
+
     /// Builds it and runs it to its end.
     pub async fn run(self) -> windrow_store::Result<Report> {
         self.build().run().await
     }
 }
 
-/// What others may do with a running engine.
+/// An engine that runs in the background. Dropping it ends the engine at once, as a crash would: leases
+/// come back when they expire. [`Running::stop`] ends it in order.
+#[must_use = "an engine ends when this is dropped"]
+pub struct Running {
+    handle: Handle,
+    task: JoinSet<windrow_store::Result<Report>>,
+}
+
+impl Running {
+    /// What others may do with it: cheap to clone.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Asks it to stop and waits until it has ended: what is in flight may finish within the grace time.
+    pub async fn stop(self) -> windrow_store::Result<Report> {
+        self.handle.stop();
+        self.wait().await
+    }
+
+    /// Waits until it ends: when it is stopped by its handle or signal, or has done what it was built for.
+    pub async fn wait(mut self) -> windrow_store::Result<Report> {
+        let ended = self.task.join_next().await.expect("one task was started");
+        match ended {
+            Ok(report) => report,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Err(error) => {
+                let error = std::io::Error::other(error);
+                let unavailable = windrow_store::Kind::Unavailable;
+                Err(windrow_store::Error::new(unavailable, "run", "the engine").because(error))
+            }
+        }
+    }
+}
+
+/// What others may do with a running engine. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
     store: Arc<dyn Store>,
@@ -224,7 +264,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Begins to put one together.
+    /// Begins to put one together. An `Arc` of any store will do: it becomes an `Arc<dyn Store>` by itself.
     pub fn builder(store: Arc<dyn Store>) -> Builder {
         Builder {
             store,
@@ -245,6 +285,14 @@ impl Engine {
         self.handle.clone()
     }
 
+    /// Starts it in the background; must be called within a Tokio runtime.
+    pub fn start(self) -> Running {
+        let handle = self.handle();
+        let mut task = JoinSet::new();
+        task.spawn(self.run());
+        Running { handle, task }
+    }
+
     /// Runs until it is stopped, or until what it was built for has happened.
     pub async fn run(self) -> windrow_store::Result<Report> {
         let Engine { parts, handle } = self;
@@ -254,15 +302,17 @@ impl Engine {
             tracing::warn!("{sentence}");
             handle.meter.set_store_trouble(Some(sentence));
         };
-        let joined = with_retry(&parts.clock, &parts.stop, trouble, || membership.join()).await;
+        let seed = parts.seed.unwrap_or_else(|| membership.instance().0.as_u64_pair().1);
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let join = || membership.join();
+        let joined = with_retry(&parts.clock, &parts.stop, &mut rng, trouble, join).await;
         if parts.stop.is_given() {
             return Ok(Report::default());
         }
         joined?;
         let (to_closer, queue) = mpsc::channel(QUEUE_MAX);
-        let seed = parts.seed.unwrap_or_else(|| membership.instance().0.as_u64_pair().1);
         let services = Services { parts, handle, membership, to_closer };
-        services.run(queue, fastrand::Rng::with_seed(seed)).await
+        services.run(queue, rng).await
     }
 }
 

@@ -11,6 +11,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use windrow_store::ingest::LineError;
 
 use super::Options;
+use crate::json;
 
 /// The one method of the batch API that others speak.
 const POST: &str = "POST";
@@ -82,7 +83,7 @@ pub(crate) fn read<'a>(raw: &'a [u8], options: &Options) -> Result<Request<'a>, 
         Fault::json(format!("The line is not valid JSON: it is not UTF-8, byte {byte} is wrong."))
     })?;
     let fields: Fields<'a> = serde_json::from_str(text).map_err(|error| not_json(&error))?;
-    if is_deeper_than(raw, options.json_depth_max) {
+    if json::is_deeper_than(raw, options.json_depth_max) {
         let depth = options.json_depth_max;
         return Err(Fault::json(format!("The line is nested deeper than {depth} levels.")));
     }
@@ -99,41 +100,6 @@ fn not_json(error: &serde_json::Error) -> Fault {
     let text = error.to_string();
     let what = text.split(" at line ").next().unwrap_or(&text);
     Fault::json(format!("The line is not valid JSON: {what} at column {}.", error.column()))
-}
-
-/// Whether valid JSON nests deeper than that. Counting brackets is cheap, so that the exact walk is
-/// made only for the few lines that have many.
-pub(crate) fn is_deeper_than(raw: &[u8], depth_max: usize) -> bool {
-    if opening_brackets(raw) <= depth_max {
-        return false;
-    }
-    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
-    for byte in raw {
-        match (in_string, byte) {
-            (true, _) if escaped => escaped = false,
-            (true, b'\\') => escaped = true,
-            (true, b'"') => in_string = false,
-            (true, _) => {}
-            (false, b'"') => in_string = true,
-            (false, b'[' | b'{') => {
-                depth += 1;
-                if depth > depth_max {
-                    return true;
-                }
-            }
-            (false, b']' | b'}') => depth -= 1,
-            (false, _) => {}
-        }
-    }
-    false
-}
-
-/// How many `[` and `{` there are. Counted in bytes, so that the compiler counts many at once.
-fn opening_brackets(raw: &[u8]) -> usize {
-    // The two differ in this bit only, and no other byte becomes one of them by setting it.
-    const BIT: u8 = b'[' ^ b'{';
-    let count = |part: &[u8]| part.iter().map(|byte| u8::from(byte | BIT == b'{')).sum::<u8>();
-    raw.chunks(usize::from(u8::MAX)).map(|part| usize::from(count(part))).sum()
 }
 
 /// Whether a name holds nothing that no list could show and no database would store.

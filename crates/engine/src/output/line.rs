@@ -13,7 +13,7 @@ use windrow_domain::{BatchId, Ending};
 use windrow_store::record::Finished;
 
 use super::usage::{self, Usage};
-use crate::ingest::jsonl::is_deeper_than;
+use crate::json::is_deeper_than;
 
 /// Deepest nesting of a body that is put in as JSON. Common readers stop at 127, and the line adds
 /// two levels of its own; a deeper body is put in as text, so that the line can be read.
@@ -138,7 +138,7 @@ pub(crate) fn put_body(out: &mut Vec<u8>, body: Option<&[u8]>, usage: Option<&mu
 fn is_json(text: &str, usage: Option<&mut Usage>) -> bool {
     if let Some(usage) = usage
         && memchr::memmem::find(text.as_bytes(), b"\"usage\"").is_some()
-        && let Ok(answer) = serde_json::from_str::<Answer>(text)
+        && let Ok(answer) = serde_json::from_str::<AnswerWithUsage>(text)
     {
         usage.add(&answer.usage);
         return true;
@@ -148,8 +148,8 @@ fn is_json(text: &str, usage: Option<&mut Usage>) -> bool {
 
 /// An answer that says what it cost. Reading it checks the rest, too.
 #[derive(Deserialize)]
-struct Answer {
-    usage: usage::Told,
+struct AnswerWithUsage {
+    usage: usage::ReportedUsage,
 }
 
 fn string(out: &mut Vec<u8>, text: &str) {

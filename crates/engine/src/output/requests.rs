@@ -8,13 +8,13 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 
 use bytes::Bytes;
-use serde::Deserialize;
 use windrow_store::Result;
 use windrow_store::ingest::File;
 
 use super::writer::Source;
 use crate::ingest::jsonl::is_blank;
 use crate::ingest::split::{Piece, Splitter};
+use crate::json;
 
 /// Walks over the requests.
 pub(super) struct Requests<'a> {
@@ -37,12 +37,7 @@ pub(super) struct Request {
 impl Request {
     /// Its own id. None only when the file is not what the ingest accepted.
     pub(super) fn custom_id(&self) -> Option<Cow<'_, str>> {
-        #[derive(Deserialize)]
-        struct Fields<'a> {
-            #[serde(borrow)]
-            custom_id: Cow<'a, str>,
-        }
-        serde_json::from_slice::<Fields<'_>>(&self.raw).ok().map(|fields| fields.custom_id)
+        json::custom_id(&self.raw)
     }
 }
 

@@ -1,35 +1,34 @@
-//! How long to bear with a store that is busy or away, while an output is made.
+//! Retries of store calls while an output is made: a bounded number, with waits that double.
 
 use std::future::Future;
 use std::time::Duration;
 
+use windrow_domain::backoff::Backoff;
 use windrow_store::{Kind, Result, Retry};
 
 use crate::clock::Clock;
 
-/// Waits before the second try; doubles with each further one.
-const WAIT_MS_MIN: u64 = 50;
-/// Longest wait between two tries.
-const WAIT_MS_MAX: u64 = 2000;
-/// Most tries of one call: about five seconds of waiting.
-const TRIES_MAX: u32 = 8;
+/// The waits between two attempts.
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+/// Most attempts of one call: about five seconds of waiting.
+const ATTEMPTS_MAX: u32 = 8;
 
 /// Repeats a store call that says it may succeed later, a bounded number of times.
 #[derive(Clone, Debug)]
 pub struct StoreRetry {
     clock: Clock,
-    tries_max: u32,
+    attempts_max: u32,
 }
 
 impl StoreRetry {
-    /// The usual patience of a service.
+    /// The usual number of attempts of a service.
     pub fn usual(clock: Clock) -> Self {
-        Self { clock, tries_max: TRIES_MAX }
+        Self { clock, attempts_max: ATTEMPTS_MAX }
     }
 
-    /// One try: a person waits, and would rather be told.
+    /// One attempt: a person waits, and wants to read the error.
     pub fn none() -> Self {
-        Self { clock: Clock::machine(), tries_max: 1 }
+        Self { clock: Clock::machine(), attempts_max: 1 }
     }
 
     /// The call's answer, or what it said the last time.
@@ -37,21 +36,20 @@ impl StoreRetry {
         &self,
         mut call: impl FnMut() -> F,
     ) -> Result<T> {
-        let mut wait_ms = WAIT_MS_MIN;
-        for _ in 1..self.tries_max {
+        let mut backoff = BACKOFF;
+        for _ in 1..self.attempts_max {
             match call().await {
                 Err(error) if may_pass(error.kind) => {}
                 answer => return answer,
             }
-            // No jitter: whoever makes an output is alone with its batch.
-            self.clock.sleep(Duration::from_millis(wait_ms)).await;
-            wait_ms = (wait_ms * 2).min(WAIT_MS_MAX);
+            // No jitter: one process makes the output of a batch.
+            self.clock.sleep(backoff.next(1.0)).await;
         }
         call().await
     }
 }
 
-/// Somebody else's finalisation passes, too, but that wait has its own bounds.
+/// Another process's finalisation ends, too, but that wait has its own bounds.
 fn may_pass(kind: Kind) -> bool {
     kind != Kind::Contended && kind.retry() != Retry::Never
 }

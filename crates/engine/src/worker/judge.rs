@@ -1,12 +1,12 @@
 //! Judging: what a try gave becomes a result, a line for later, or a line given back.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use serde::Deserialize;
-use windrow_domain::BatchId;
-use windrow_domain::attempt::{Class, Failure, Status};
+use windrow_domain::attempt::{Failure, Status};
 use windrow_domain::control::breaker::State;
 use windrow_domain::retry::Decision;
+use windrow_domain::{BatchId, text};
 use windrow_store::record::{Again, Finished};
 
 use super::ledger::LineOutcome;
@@ -14,6 +14,7 @@ use super::start::Ended;
 use super::target::{AttemptEnd, Job};
 use super::{ENDS_AT_ONCE_MAX, Worker};
 use crate::execute::{Outcome, Verdict};
+use crate::json;
 
 /// Longest message of an error that is kept.
 const MESSAGE_BYTES_MAX: usize = 2048;
@@ -115,16 +116,17 @@ impl Worker {
                     not_before,
                     class: failure.class,
                     error_code: failure.code,
-                    error: bounded(failure.message),
+                    error: text::cut(failure.message, MESSAGE_BYTES_MAX),
                 })
             }
             Decision::GiveUp(status) => {
                 let mut result = result(job, status, job.attempt);
-                result.custom_id = tried.custom_id.or_else(|| custom_id(&job.raw));
+                result.custom_id =
+                    tried.custom_id.or_else(|| json::custom_id(&job.raw).map(Cow::into_owned));
                 result.http_status = tried.http_status;
                 result.response = tried.body;
                 result.error_code = Some(failure.code);
-                result.error = Some(bounded(failure.message));
+                result.error = Some(text::cut(failure.message, MESSAGE_BYTES_MAX));
                 LineOutcome::Finished(result)
             }
         }
@@ -134,26 +136,16 @@ impl Worker {
     fn pace(&mut self, at: usize, now: u64, verdict: &Verdict) {
         let host = &self.queues[at].host;
         let pace = self.paces.get_mut(host).expect("a target's host has a pace");
-        let failure = match verdict {
-            Verdict::Completed => return pace.good(),
-            Verdict::Skipped(_) => return,
-            Verdict::Failed(failure) => failure,
-        };
-        let throttled = failure.class == Class::Throttled;
-        if throttled {
-            pace.throttled(now);
-        }
-        if let Some(wait) =
-            failure.retry_after.filter(|_| throttled || failure.class == Class::Server)
-        {
-            let longest = self.deps.options.retry.backoff_ms_max;
-            let wait = u64::try_from(wait.as_millis()).unwrap_or(longest).min(longest);
-            pace.hold(now.saturating_add(wait));
+        let longest_ms = self.deps.options.retry.backoff_ms_max;
+        match verdict {
+            Verdict::Completed => pace.good(),
+            Verdict::Failed(failure) => pace.observe(failure, now, longest_ms),
+            Verdict::Skipped(_) => {}
         }
     }
 }
 
-/// What becomes of a line, for whoever turns it on: there are many lines.
+/// Logs what becomes of a line, at debug: there are many lines.
 fn log(batch: BatchId, line: u64, attempt: u32, outcome: &LineOutcome) {
     match outcome {
         LineOutcome::Finished(result) => tracing::debug!(
@@ -180,28 +172,13 @@ fn finished(job: Job, tried: Outcome) -> Finished {
         Verdict::Skipped(because) => {
             let mut result = result(&job, Status::Skipped, job.attempt - 1);
             result.error_code = Some("skipped".to_owned());
-            result.error = Some(bounded(because));
+            result.error = Some(text::cut(because, MESSAGE_BYTES_MAX));
             result
         }
         Verdict::Completed | Verdict::Failed(_) => result(&job, Status::Completed, job.attempt),
     };
-    result.custom_id = tried.custom_id.or_else(|| custom_id(&job.raw));
+    result.custom_id = tried.custom_id.or_else(|| json::custom_id(&job.raw).map(Cow::into_owned));
     result.http_status = tried.http_status;
     result.response = tried.body;
     result
-}
-
-/// The request's own id, when the executor did not read it.
-fn custom_id(raw: &[u8]) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Named {
-        custom_id: String,
-    }
-    serde_json::from_slice(raw).ok().map(|named: Named| named.custom_id)
-}
-
-fn bounded(mut message: String) -> String {
-    let end = message.floor_char_boundary(MESSAGE_BYTES_MAX);
-    message.truncate(end);
-    message
 }

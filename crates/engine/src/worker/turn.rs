@@ -51,6 +51,7 @@ impl Worker {
             store: self.deps.store.clone(),
             clock: self.deps.clock.clone(),
             give_up: self.give_up.clone(),
+            rng: self.rng.fork(),
             meter: self.deps.meter.clone(),
         };
         let claim = wanted
@@ -129,25 +130,27 @@ struct TurnCall {
     store: Arc<dyn Store>,
     clock: Clock,
     give_up: Stop,
+    rng: fastrand::Rng,
     meter: Meter,
 }
 
 impl TurnCall {
     /// Makes the turn until it is answered; then reads the history of lines that were tried before.
-    async fn make(&self, turn: Turn) -> Result<(Reply, Vec<AttemptCounts>)> {
+    async fn make(mut self, turn: Turn) -> Result<(Reply, Vec<AttemptCounts>)> {
         let trouble = |error: &windrow_store::Error| {
             let sentence = format!("the store does not answer: {}", chain(error));
             tracing::warn!("{sentence}");
             self.meter.set_store_trouble(Some(sentence));
         };
         let again = || self.store.turn(turn.clone());
-        let reply = with_retry(&self.clock, &self.give_up, trouble, again).await?;
+        let reply = with_retry(&self.clock, &self.give_up, &mut self.rng, trouble, again).await?;
         let tries = match &reply.claimed {
             Some(tranche) if tranche.lease.attempts > 0 || tranche.lease.generation > 0 => {
                 let lines: Vec<u64> = tranche.lines.iter().map(|line| line.line).collect();
                 let batch = tranche.lease.batch;
                 let read = || self.store.attempt_counts(batch, &lines);
-                let mut tries = with_retry(&self.clock, &self.give_up, trouble, read).await?;
+                let mut tries =
+                    with_retry(&self.clock, &self.give_up, &mut self.rng, trouble, read).await?;
                 tries.sort_unstable_by_key(|tries| tries.line);
                 tries
             }

@@ -15,6 +15,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 use windrow_domain::message::PAYLOAD_BYTES_MAX;
+use windrow_engine::json::is_deeper_than;
 
 use crate::app::App;
 use crate::error::{Code, Error, Result};
@@ -69,28 +70,11 @@ pub(super) fn check_json(bytes: &[u8]) -> Result<()> {
 }
 
 fn check_nesting(bytes: &[u8], most: usize) -> Result<()> {
-    if nesting(bytes) <= most {
+    if !is_deeper_than(bytes, most) {
         return Ok(());
     }
     let message = format!("The JSON is nested deeper than {most} levels.");
     Err(Error::new(Code::InvalidJson, message))
-}
-
-/// How deep a text of JSON is nested; of anything else, some number.
-fn nesting(bytes: &[u8]) -> usize {
-    let (mut depth, mut deepest, mut in_text, mut escaped) = (0_usize, 0, false, false);
-    for byte in bytes {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_text => escaped = true,
-            b'"' => in_text = !in_text,
-            b'{' | b'[' if !in_text => depth += 1,
-            b'}' | b']' if !in_text => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        deepest = deepest.max(depth);
-    }
-    deepest
 }
 
 /// Reads a field that may be omitted, and whose null is a value.
@@ -133,7 +117,7 @@ pub(super) fn shown(bytes: &[u8]) -> (Option<Box<RawValue>>, Option<String>) {
 /// The bytes as JSON, if they are.
 pub(super) fn as_json(bytes: &[u8]) -> Option<Box<RawValue>> {
     let text = std::str::from_utf8(bytes).ok()?;
-    if nesting(bytes) > NESTED_MAX {
+    if is_deeper_than(bytes, NESTED_MAX) {
         return None;
     }
     RawValue::from_string(text.to_owned()).ok()
