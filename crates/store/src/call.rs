@@ -53,6 +53,73 @@ pub struct NewCall {
 }
 
 impl NewCall {
+    /// A call without arguments, tried again after a crash, whose answer is kept for ever.
+    ///
+    /// ```
+    /// # use windrow_domain::{Owner, RequestId};
+    /// # use windrow_store::call::{CallKey, NewCall};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let key = CallKey { owner: Owner::new("ann")?, request_id: RequestId::new("r1")? };
+    /// let call = NewCall::new(key, "wallet", "7", "deposit")
+    ///     .json(&serde_json::json!({ "cents": 5 }))?
+    ///     .caller_client("web");
+    /// assert_eq!(call.args, r#"{"cents":5}"#);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn new(
+        key: CallKey,
+        object_type: impl Into<String>,
+        object_id: impl Into<String>,
+        method: impl Into<String>,
+    ) -> Self {
+        Self {
+            key,
+            object_type: object_type.into(),
+            object_id: object_id.into(),
+            method: method.into(),
+            args: Bytes::new(),
+            policy: CrashPolicy::default(),
+            caller_object: None,
+            caller_client: None,
+            expires_at: None,
+            waiter: None,
+        }
+    }
+
+    /// With these bytes as arguments.
+    #[must_use]
+    pub fn args(mut self, args: impl Into<Bytes>) -> Self {
+        self.args = args.into();
+        self
+    }
+
+    /// With this value as arguments, in JSON.
+    pub fn json<T: Serialize + ?Sized>(self, value: &T) -> serde_json::Result<Self> {
+        Ok(self.args(serde_json::to_vec(value)?))
+    }
+
+    /// With what becomes of it after a crash.
+    #[must_use]
+    pub fn policy(mut self, policy: CrashPolicy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// With the name of the client that calls.
+    #[must_use]
+    pub fn caller_client(mut self, client: impl Into<String>) -> Self {
+        self.caller_client = Some(client.into());
+        self
+    }
+
+    /// With a time until which its answer is kept.
+    #[must_use]
+    pub fn expires_at(mut self, at: Timestamp) -> Self {
+        self.expires_at = Some(at);
+        self
+    }
+
     /// The object's stream. `Invalid` when its names are not good ones.
     pub fn stream(&self) -> Result<Stream> {
         object_stream(&self.object_type, &self.object_id)

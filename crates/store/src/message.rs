@@ -66,6 +66,91 @@ pub struct NewMessage {
 }
 
 impl NewMessage {
+    /// An empty message of the kind `message`, for anything that handles or publishes it.
+    pub fn new(queue: Queue, owner: Owner, stream: Stream, id: impl Into<String>) -> Self {
+        Self {
+            queue,
+            owner,
+            stream,
+            id: id.into(),
+            kind: "message".to_owned(),
+            payload: Bytes::new(),
+            headers: Headers::new(),
+            not_before: None,
+            consumers: Vec::new(),
+            dedupe: false,
+        }
+    }
+
+    /// A message for the publishers, such as a webhook.
+    ///
+    /// ```
+    /// # use windrow_domain::{Owner, Stream};
+    /// # use windrow_store::message::NewMessage;
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let message = NewMessage::outbox(Owner::new("ann")?, Stream::new("orders")?, "order-7")
+    ///     .kind("order.placed")
+    ///     .json(&serde_json::json!({ "no": 7 }))?;
+    /// assert_eq!(message.payload, r#"{"no":7}"#);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn outbox(owner: Owner, stream: Stream, id: impl Into<String>) -> Self {
+        Self::new(Queue::Outbox, owner, stream, id)
+    }
+
+    /// A message for the consumers. One with the same owner and id counts once.
+    pub fn inbox(owner: Owner, stream: Stream, id: impl Into<String>) -> Self {
+        Self::new(Queue::Inbox, owner, stream, id)
+    }
+
+    /// With a kind, such as `order.placed`.
+    #[must_use]
+    pub fn kind(mut self, kind: impl Into<String>) -> Self {
+        self.kind = kind.into();
+        self
+    }
+
+    /// With these bytes as payload.
+    #[must_use]
+    pub fn payload(mut self, payload: impl Into<Bytes>) -> Self {
+        self.payload = payload.into();
+        self
+    }
+
+    /// With this value as payload, in JSON.
+    pub fn json<T: Serialize + ?Sized>(self, value: &T) -> serde_json::Result<Self> {
+        Ok(self.payload(serde_json::to_vec(value)?))
+    }
+
+    /// With a header.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.insert(name.into(), value.into());
+        self
+    }
+
+    /// Held back until then, together with what comes behind it in its stream.
+    #[must_use]
+    pub fn not_before(mut self, at: Timestamp) -> Self {
+        self.not_before = Some(at);
+        self
+    }
+
+    /// For this consumer or publisher by name; may be said for several, each of which must be done with it.
+    #[must_use]
+    pub fn to(mut self, consumer: impl Into<String>) -> Self {
+        self.consumers.push(consumer.into());
+        self
+    }
+
+    /// Counts once, however often a message with its owner and id is sent. Always so in the inbox.
+    #[must_use]
+    pub fn deduped(mut self) -> Self {
+        self.dedupe = true;
+        self
+    }
+
     /// Whether its id is remembered.
     pub fn is_deduped(&self) -> bool {
         self.dedupe || self.queue == Queue::Inbox
