@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use async_trait::async_trait;
 use bytes::Bytes;
 use windrow_domain::{CrashPolicy, RequestId};
-use windrow_engine::messages::{Context, Effects, HandlerError, Object, Options, Runner};
+use windrow_engine::messages::{Context, Effects, HandlerError, Object, Options, Runner, Running};
 use windrow_store::MessageStore;
 use windrow_store::call::{CallKey, NewCall};
 use windrow_store_postgres::PostgresStore;
@@ -19,16 +19,14 @@ struct Echo;
 
 #[async_trait]
 impl Object for Echo {
-    fn object_type(&self) -> &str {
-        "echo"
-    }
+    const TYPE: &'static str = "echo";
 
     async fn call(&self, _: Context, _: &str, args: Bytes) -> Result<Effects, HandlerError> {
         Ok(Effects::reply(args.clone()).put(args))
     }
 }
 
-pub(super) async fn start(store: Arc<dyn MessageStore>, options: Options) -> Result<Runner> {
+pub(super) async fn start(store: Arc<dyn MessageStore>, options: Options) -> Result<Running> {
     let runner = Runner::builder(store, "bench").options(options).object(Echo);
     runner.start().await.context("starting an instance")
 }

@@ -14,7 +14,7 @@ use windrow::engine::deliver::webhook::Webhook;
 use windrow::engine::deliver::{
     BadOption, Inbox, OutgoingMessage, Patterns, Publisher, Route, Routes,
 };
-use windrow::engine::messages::{Client, Gauges, Options, Runner, http};
+use windrow::engine::messages::{Client, Gauges, Options, Runner, Running, http};
 use windrow::engine::signal::Stop;
 use windrow::store::event::BATCH_KINDS;
 use windrow::store::{Kind, Store};
@@ -29,7 +29,7 @@ use crate::exit_code::Exit;
 
 /// The messages of this process, running.
 pub(crate) struct MessageRunner {
-    runner: Runner,
+    runner: Running,
     consumers: Vec<Consumer>,
 }
 
@@ -68,7 +68,8 @@ impl MessageRunner {
 
     /// The runner's numbers.
     pub(crate) fn watch(&self) -> impl Fn() -> Gauges + Send + Sync + 'static {
-        self.runner.watch()
+        let handle = self.runner.handle();
+        move || handle.gauges()
     }
 
     /// Runs until it is stopped. An error when it broke off.
@@ -81,7 +82,7 @@ impl MessageRunner {
         }
         tokio::select! {
             () = stop.given() => {}
-            () = runner.ended() => anyhow::bail!("the message runner broke off"),
+            () = runner.wait() => anyhow::bail!("the message runner broke off"),
         }
         // What came in is taken in before those who handle it leave.
         while consuming.join_next().await.is_some() {}
@@ -111,7 +112,7 @@ fn runner(
         .routes(routes(config)?);
     for (name, options) in objects {
         let remote = http::Remote::new(options).map_err(|bad| bad_option("objects", name, bad))?;
-        builder = builder.object(remote.object(name));
+        builder = builder.remote_object(name, remote);
     }
     for (name, handler) in inbox {
         let remote =

@@ -28,6 +28,8 @@ pub mod storage;
 mod sweep;
 mod worker;
 
+/// Needed to implement the handler traits of [`messages`].
+pub use async_trait::async_trait;
 pub use daemon::{Builder, Engine, Event, Handle, Report, Running, Until};
 pub use options::Options;
 pub use progress::{Progress, TargetProgress};

@@ -15,7 +15,9 @@ use tokio::sync::watch;
 use windrow::domain::Expected;
 use windrow::domain::retry::Policy;
 use windrow::engine::deliver::Patterns;
-use windrow::engine::messages::{Consumer, Context, Effects, HandlerError, Options, Runner};
+use windrow::engine::messages::{
+    Consumer, Context, Effects, HandlerError, Options, Runner, Running,
+};
 use windrow::engine::signal::Stop;
 use windrow::store::Retry;
 use windrow::store::message::Headers;
@@ -95,7 +97,7 @@ pub fn setup() -> Setup {
 
 /// Turns each message into an event.
 #[derive(Clone)]
-struct Ledger(watch::Receiver<Option<Weak<Runner>>>);
+struct Ledger(watch::Receiver<Option<Weak<Running>>>);
 
 #[async_trait]
 impl Consumer for Ledger {
@@ -117,7 +119,7 @@ impl Consumer for Ledger {
 }
 
 /// Starts; again when the database is busy or away, as whoever starts services does.
-async fn start(database: &str, bounds: &Bounds, ledger: Ledger) -> windrow::store::Result<Runner> {
+async fn start(database: &str, bounds: &Bounds, ledger: Ledger) -> windrow::store::Result<Running> {
     loop {
         let ledger = ledger.clone();
         let started = async {
@@ -144,12 +146,12 @@ pub async fn serve(database: &str, bounds: &Bounds) -> Result<(), Box<dyn Error>
     let mut runner = Arc::new(runner);
     tell.send_replace(Some(Arc::downgrade(&runner)));
     asked.await?;
-    runner.give_stop();
+    runner.handle().stop();
     loop {
         // A handler may look at it for a moment.
         match Arc::try_unwrap(runner) {
             Ok(mut alone) => {
-                alone.ended().await;
+                alone.wait().await;
                 return Ok(());
             }
             Err(shared) => runner = shared,

@@ -2,7 +2,6 @@
 
 use jiff::Timestamp;
 use windrow::domain::{Queue, Stream};
-use windrow::engine::messages;
 use windrow::store::message::{Message, NewMessage};
 
 use super::payload::{PayloadArg, readable, with_payload};
@@ -105,7 +104,7 @@ async fn send(context: &Context, args: SendArgs) -> anyhow::Result<Exit> {
         not_before: args.not_before,
         consumers: args.consumer,
         dedupe,
-        ..messages::message(queue, context.config.owner.clone(), args.stream, id.clone())
+        ..NewMessage::new(queue, context.config.owner.clone(), args.stream, id.clone())
     };
     let stream = message.stream.clone();
     let sent = store.send(vec![message]).await.map_err(user_error)?;

@@ -19,7 +19,7 @@
 //! | settle | `event_loop/settle.rs` | the stream goes on with its next message |
 //! | answer | `client/waiters.rs`, `listener.rs` | the waiting client gets the answer |
 //!
-//! Beside it: `runner.rs` starts and stops everything, `membership.rs` takes and gives back partitions
+//! Beside it: `runner.rs` starts and `running.rs` stops everything, `membership.rs` takes and gives back partitions
 //! (`event_loop/commands.rs`), `long_calls.rs` reports calls that run for long, `maintenance.rs` removes what
 //! is not needed any more, `gauges.rs` counts.
 //!
@@ -48,14 +48,18 @@ mod queue;
 mod read_planner;
 mod run;
 mod runner;
+mod running;
 mod state_cache;
 mod stream_backoff;
 
-pub use client::{CallOutcome, Client, ClientError, OwnerInbox, message};
+pub use client::{
+    Ask, AskError, CallOutcome, CallRequest, Client, ClientError, ObjectRef, OwnerInbox,
+};
 pub use gauges::Gauges;
 pub use handler::{
-    AsObject, Consumer, Context, Effects, HandlerError, Object, StateChange, Transactional,
+    Consumer, Context, Effects, HandlerError, Object, OrPermanent, StateChange, Transactional,
     TransactionalConsumer, Typed,
 };
 pub use options::{Options, Unrouted};
 pub use runner::{Builder, Runner};
+pub use running::{Handle, Running};

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use windrow_domain::InstanceId;
 use windrow_domain::partition::PARTITIONS_MAX;
 use windrow_store::partition::Setup;
 use windrow_store::{MessageStore, Result};
@@ -18,12 +17,16 @@ use crate::signal::Stop;
 
 use super::client::Client;
 use super::event_loop::EventLoop;
-use super::gauges::{Counters, Gauges};
+use super::gauges::Counters;
+use super::handler::erased::DynObject;
 use super::handler::registry::{ConsumerKind, ConsumerRoute, Registry};
-use super::handler::{Consumer, Object, Transactional, TransactionalConsumer};
+use super::handler::typed::TypedObject;
+use super::handler::{Consumer, Object, Transactional, TransactionalConsumer, Typed};
+use super::http::Remote;
 use super::membership::Membership;
 use super::notifier::Notifier;
 use super::options::Options;
+use super::running::Running;
 use super::{listener, maintenance};
 
 /// What the parts of a runner share.
@@ -37,7 +40,7 @@ pub(super) struct RunnerDeps {
     pub(super) service: String,
 }
 
-/// Builds a [`Runner`].
+/// Builds a runner: its handlers, publishers and bounds.
 pub struct Builder {
     store: Arc<dyn MessageStore>,
     service: String,
@@ -56,19 +59,33 @@ impl Builder {
 
     /// With objects of a type. The last one of a type counts.
     #[must_use]
-    pub fn object(mut self, object: impl Object) -> Self {
-        let object: Arc<dyn Object> = Arc::new(object);
-        self.registry.transactional.remove(object.object_type());
-        self.registry.objects.insert(object.object_type().to_owned(), object);
+    pub fn object<T: Object>(self, object: T) -> Self {
+        self.dyn_object(T::TYPE.to_owned(), Arc::new(object))
+    }
+
+    /// With typed objects. The last one of a type counts.
+    #[must_use]
+    pub fn typed<T: Typed>(self, typed: T) -> Self {
+        self.object(TypedObject(typed))
+    }
+
+    /// With objects of a type that are called over HTTP. The last one of a type counts.
+    #[must_use]
+    pub fn remote_object(self, object_type: impl Into<String>, remote: Remote) -> Self {
+        self.dyn_object(object_type.into(), Arc::new(remote))
+    }
+
+    fn dyn_object(mut self, object_type: String, object: Arc<dyn DynObject>) -> Self {
+        self.registry.transactional.remove(&object_type);
+        self.registry.objects.insert(object_type, object);
         self
     }
 
     /// With objects of a type whose calls have transactions of their own. The last one of a type counts.
     #[must_use]
-    pub fn object_tx(mut self, object: impl Transactional) -> Self {
-        let object: Arc<dyn Transactional> = Arc::new(object);
-        self.registry.objects.remove(object.object_type());
-        self.registry.transactional.insert(object.object_type().to_owned(), object);
+    pub fn object_tx<T: Transactional>(mut self, object: T) -> Self {
+        self.registry.objects.remove(T::TYPE);
+        self.registry.transactional.insert(T::TYPE.to_owned(), Arc::new(object));
         self
     }
 
@@ -114,9 +131,9 @@ impl Builder {
         self
     }
 
-    /// Sets the database up, joins and starts. `Conflict` when the database is set up for another
+    /// Sets the database up, joins the other instances and starts. `Conflict` when the database is set up for another
     /// service or another number of partitions.
-    pub async fn start(self) -> Result<Runner> {
+    pub async fn start(self) -> Result<Running> {
         let Self { store, service, registry, options, clock } = self;
         let checked = options.check().and_then(|()| registry.check());
         checked.map_err(|error| error.named("start runner", ""))?;
@@ -140,7 +157,7 @@ impl Builder {
         let stop = Stop::new();
         let mut tasks = JoinSet::new();
         tasks.spawn(run(deps.clone(), event_loop, membership, stop.clone()));
-        Ok(Runner { deps, client, stop, tasks })
+        Ok(Running::new(deps, client, stop, tasks))
     }
 }
 
@@ -172,12 +189,33 @@ async fn run(deps: Arc<RunnerDeps>, event_loop: EventLoop, membership: Membershi
 }
 
 /// Runs the messages of a database, together with the other runners of its service.
-pub struct Runner {
-    deps: Arc<RunnerDeps>,
-    client: Client,
-    stop: Stop,
-    tasks: JoinSet<()>,
-}
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use windrow_engine::async_trait;
+/// use windrow_engine::deliver::Patterns;
+/// use windrow_engine::messages::{Consumer, Context, Effects, HandlerError, Runner};
+/// # use windrow_store::MessageStore;
+///
+/// struct Greeter;
+///
+/// #[async_trait]
+/// impl Consumer for Greeter {
+///     async fn consume(&self, context: Context, _: bytes::Bytes) -> Result<Effects, HandlerError> {
+///         Ok(Effects::none().send(context.message("greeted", "hello")))
+///     }
+/// }
+///
+/// # async fn run(store: Arc<dyn MessageStore>) -> windrow_store::Result<()> {
+/// let runner = Runner::builder(store, "shop").consumer("greeter", Patterns::default(), Greeter);
+/// let running = runner.start().await?;
+/// let handle = running.handle(); // cheap to clone; `handle.stop()` does not wait
+/// // …
+/// running.stop().await;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Runner;
 
 impl Runner {
     /// A runner of that service's messages.
@@ -189,43 +227,5 @@ impl Runner {
             options: Options::default(),
             clock: Clock::machine(),
         }
-    }
-
-    /// A client that tells this runner at once what it sends.
-    pub fn client(&self) -> Client {
-        self.client.clone()
-    }
-
-    /// The id of this instance; another one after it was taken for dead and joined again.
-    pub fn instance(&self) -> InstanceId {
-        self.deps.notifier.instance()
-    }
-
-    /// Its numbers. Cheap: it asks no database.
-    pub fn gauges(&self) -> Gauges {
-        self.deps.counters.read()
-    }
-
-    /// Reads its numbers, also after the runner has ended.
-    pub fn watch(&self) -> impl Fn() -> Gauges + Send + Sync + 'static {
-        let counters = self.deps.counters.clone();
-        move || counters.read()
-    }
-
-    /// Asks it to stop, and does not wait.
-    pub fn give_stop(&self) {
-        self.stop.give();
-    }
-
-    /// Stops: nothing new begins, what runs ends and is committed, partitions are given back. Returns
-    /// when all of that is done, or when the grace has passed.
-    pub async fn stop(mut self) {
-        self.stop.give();
-        while self.tasks.join_next().await.is_some() {}
-    }
-
-    /// Waits until it has ended: after [`Runner::give_stop`], or when it broke off.
-    pub async fn ended(&mut self) {
-        while self.tasks.join_next().await.is_some() {}
     }
 }

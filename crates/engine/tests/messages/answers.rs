@@ -53,7 +53,7 @@ async fn median(client: &Client, calls: u32) -> Duration {
 #[tokio::test]
 async fn an_answer_is_heard_and_not_looked_for() {
     let store = store(Backend::Postgres).await;
-    let _runner = runner(store.clone()).object(wallet()).start().await.unwrap();
+    let _runner = runner(store.clone()).typed(Wallet).start().await.unwrap();
     let client = Client::with_clock(store, still());
     assert_eq!(heard(&client, "r1").await, reply("1"));
     // Asked and waited for one after the other, as a server does.
@@ -98,7 +98,7 @@ async fn a_client_whose_connection_is_lost_hears_again_after_a_while() {
         ("listen", 1 | 2) => Fate::Lost,
         _ => Fate::Passes,
     });
-    let runner = runner(near).object(wallet()).start().await.unwrap();
+    let runner = runner(near).typed(Wallet).start().await.unwrap();
     let (clock, listens) = (still(), || far.layer().counts().get("listen").copied().unwrap_or(0));
     let client = Client::with_clock(far.clone(), clock.clone());
     assert_eq!(heard(&client, "r1").await, reply("1"));
@@ -131,9 +131,7 @@ struct Gated(Arc<Semaphore>);
 
 #[async_trait]
 impl Object for Gated {
-    fn object_type(&self) -> &'static str {
-        "wallet"
-    }
+    const TYPE: &'static str = "wallet";
 
     async fn call(&self, _: Context, _: &str, _: Bytes) -> Result<Effects, HandlerError> {
         self.0.acquire().await?.forget();
@@ -165,7 +163,7 @@ async fn all_waits_of_a_client_share_one_ear_that_closes_with_it(backend: Backen
 #[tokio::test]
 async fn where_nobody_can_tell_a_quick_answer_is_found_soon() {
     let store = store(Backend::Sqlite).await;
-    let _runner = runner(store.clone()).object(wallet()).start().await.unwrap();
+    let _runner = runner(store.clone()).typed(Wallet).start().await.unwrap();
     let median = median(&Client::new(store), 15).await;
     assert!(median < Duration::from_millis(150), "{median:?}");
 }

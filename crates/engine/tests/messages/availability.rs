@@ -113,8 +113,9 @@ async fn an_unavailable_handler_fails_no_call(backend: Backend) {
             }
         }) as _
     });
-    let remote = Remote::new(&http).unwrap().object("wallet");
-    let built = runner(store.clone()).object(remote).consumer("c", all(), consumer);
+    let remote = Remote::new(&http).unwrap();
+    let built =
+        runner(store.clone()).remote_object("wallet", remote).consumer("c", all(), consumer);
     let runner = built.start().await.unwrap();
     let client = runner.client();
     client.send(vec![inbox("s", "m")]).await.unwrap();

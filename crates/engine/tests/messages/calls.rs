@@ -23,7 +23,7 @@ crate::on_both_stores! {
 
 async fn a_repeated_call_gives_the_same_reply_and_other_arguments_are_refused(backend: Backend) {
     let store = store(backend).await;
-    let runner = runner(store.clone()).object(wallet()).start().await.unwrap();
+    let runner = runner(store.clone()).typed(Wallet).start().await.unwrap();
     let client = runner.client();
     assert_eq!(client.call(deposit("a", "r1", 5), LONG).await.unwrap(), reply("5"));
     assert_eq!(client.call(deposit("a", "r2", 5), LONG).await.unwrap(), reply("10"));
@@ -43,7 +43,7 @@ async fn a_repeated_call_gives_the_same_reply_and_other_arguments_are_refused(ba
 }
 
 async fn an_unknown_type_and_an_unknown_method_are_told(backend: Backend) {
-    let runner = runner(store(backend).await).object(wallet()).start().await.unwrap();
+    let runner = runner(store(backend).await).typed(Wallet).start().await.unwrap();
     let client = runner.client();
     let call = windrow_store::call::NewCall { object_type: "x".to_owned(), ..deposit("a", "r", 1) };
     match client.submit(call).await.unwrap_err() {
@@ -60,7 +60,7 @@ async fn an_unknown_type_and_an_unknown_method_are_told(backend: Backend) {
 
 async fn objects_ask_other_objects(backend: Backend) {
     let store = store(backend).await;
-    let runner = runner(store.clone()).object(wallet()).start().await.unwrap();
+    let runner = runner(store.clone()).typed(Wallet).start().await.unwrap();
     let client = runner.client();
     client.call(deposit("a", "r1", 10), LONG).await.unwrap();
     let transfer = question("a", "r2", "transfer", r#"{"cents":4,"to":"b"}"#);
@@ -72,8 +72,7 @@ async fn objects_ask_other_objects(backend: Backend) {
 async fn a_single_call_does_not_wait_for_the_next_look(backend: Backend) {
     let options =
         windrow_engine::messages::Options { poll_ms: 60_000, poll_awake_ms: 60_000, ..options() };
-    let runner =
-        runner(store(backend).await).options(options).object(wallet()).start().await.unwrap();
+    let runner = runner(store(backend).await).options(options).typed(Wallet).start().await.unwrap();
     let client = runner.client();
     client.call(deposit("a", "warm", 1), LONG).await.unwrap();
     let clock = Clock::machine();
@@ -94,9 +93,7 @@ struct Stuck;
 
 #[async_trait]
 impl Object for Stuck {
-    fn object_type(&self) -> &str {
-        "wallet"
-    }
+    const TYPE: &'static str = "wallet";
 
     async fn call(&self, _: Context, _: &str, _: Bytes) -> Result<Effects, HandlerError> {
         std::future::pending().await
@@ -118,7 +115,7 @@ async fn after_a_crash_the_policy_decides(backend: Backend) {
     })
     .await;
     drop(first);
-    let second = runner(store.clone()).object(wallet()).start().await.unwrap();
+    let second = runner(store.clone()).typed(Wallet).start().await.unwrap();
     let client = second.client();
     let died = CallOutcome::Failed("its instance died while it ran".to_owned());
     assert_eq!(client.wait(&key("r1"), LONG).await.unwrap(), died);

@@ -30,7 +30,7 @@ fn unsure(verb: &'static str, no: u64) -> Fate {
 async fn effects_happen_once_though_replies_are_lost(backend: Backend) {
     let inner = store(backend).await;
     let store = Watched::new(inner.clone(), unsure);
-    let runner = runner(store.clone()).object(wallet()).start().await.unwrap();
+    let runner = runner(store.clone()).typed(Wallet).start().await.unwrap();
     let client = runner.client();
     let calls: Vec<_> =
         (0..200).map(|no| deposit(&format!("w{}", no % 7), &format!("r{no}"), 1)).collect();
@@ -60,7 +60,7 @@ async fn a_commit_that_is_refused_for_a_lock_is_nobodys_try(backend: Backend) {
         _ => Fate::Passes,
     };
     let store = Watched::new(inner.clone(), locked);
-    let runner = runner(store.clone()).object(wallet()).start().await.unwrap();
+    let runner = runner(store.clone()).typed(Wallet).start().await.unwrap();
     let client = runner.client();
     let careful = |no: u32| NewCall {
         policy: CrashPolicy::Fail,

@@ -38,7 +38,7 @@ async fn a_call_is_posted_signed_and_its_answer_is_committed() {
         Box::pin(async { Ok(windrow_engine::messages::Effects::none()) }) as _
     });
     let runner = runner(store.clone())
-        .object(remote(&upstream).object("wallet"))
+        .remote_object("wallet", remote(&upstream))
         .consumer("c", all(), consumer)
         .start()
         .await
@@ -76,7 +76,7 @@ async fn a_handler_that_refuses_for_good_or_fails_for_a_while_is_understood() {
     ]))
     .await
     .unwrap();
-    let runner = runner(store(Backend::Sqlite).await).object(remote(&upstream).object("wallet"));
+    let runner = runner(store(Backend::Sqlite).await).remote_object("wallet", remote(&upstream));
     let runner = runner.start().await.unwrap();
     let client = runner.client();
     assert_eq!(client.call(deposit("7", "r1", 5), LONG).await.unwrap(), reply("1"));
@@ -102,7 +102,7 @@ async fn a_call_that_must_not_run_twice_fails_when_its_result_is_lost() {
     let inner = store(Backend::Sqlite).await;
     let plan = |verb, no| if verb == "commit" && no == 1 { Fate::Lost } else { Fate::Passes };
     let runner = runner(Watched::new(inner.clone(), plan));
-    let runner = runner.object(remote(&upstream).object("wallet")).start().await.unwrap();
+    let runner = runner.remote_object("wallet", remote(&upstream)).start().await.unwrap();
     let call = NewCall { policy: CrashPolicy::Fail, ..deposit("7", "r1", 5) };
     let outcome = runner.client().call(call, LONG).await.unwrap();
     let lost = "it ran, and what it gave could not be stored".to_owned();

@@ -29,7 +29,7 @@ async fn an_idle_runner_with_all_partitions_asks_at_most_twice_a_second(backend:
     let store = Watched::new(store(backend).await, |_, _| Fate::Passes);
     let clock = Clock::manual(Clock::machine().now());
     let runner = Runner::builder(store.clone(), "test").options(Options::default());
-    let runner = runner.clock(clock.clone()).object(wallet()).start().await.unwrap();
+    let runner = runner.clock(clock.clone()).typed(Wallet).start().await.unwrap();
     until("it has all", || async { runner.gauges().partitions_owned == 256 }).await;
     // Longer than it takes to become idle.
     pass(&clock, Duration::from_millis(2_500)).await;

@@ -26,9 +26,7 @@ struct Slow {
 
 #[async_trait]
 impl Object for Slow {
-    fn object_type(&self) -> &str {
-        "wallet"
-    }
+    const TYPE: &'static str = "wallet";
 
     async fn call(&self, context: Context, _: &str, _: Bytes) -> Result<Effects, HandlerError> {
         if context.id == "quick" {

@@ -8,6 +8,7 @@ mod availability;
 mod calls;
 mod commits;
 mod failures;
+mod front_door;
 mod http;
 mod idle;
 mod long_calls;

@@ -25,9 +25,9 @@ crate::on_both_stores! {
 
 async fn two_runners_share_and_one_takes_over_when_the_other_stops(backend: Backend) {
     let store = store(backend).await;
-    let first = runner(store.clone()).object(wallet()).start().await.unwrap();
+    let first = runner(store.clone()).typed(Wallet).start().await.unwrap();
     until("one has all", || async { first.gauges().partitions_owned == 8 }).await;
-    let second = runner(store.clone()).object(wallet()).start().await.unwrap();
+    let second = runner(store.clone()).typed(Wallet).start().await.unwrap();
     until("they share", || async {
         (first.gauges().partitions_owned, second.gauges().partitions_owned) == (4, 4)
     })
@@ -53,8 +53,8 @@ async fn two_runners_share_and_one_takes_over_when_the_other_stops(backend: Back
 #[tokio::test]
 async fn a_killed_runners_partitions_are_served_within_twice_the_stale_time() {
     let store = store(Backend::Sqlite).await;
-    let first = runner(store.clone()).object(wallet()).start().await.unwrap();
-    let second = runner(store.clone()).object(wallet()).start().await.unwrap();
+    let first = runner(store.clone()).typed(Wallet).start().await.unwrap();
+    let second = runner(store.clone()).typed(Wallet).start().await.unwrap();
     until("they share", || async {
         (first.gauges().partitions_owned, second.gauges().partitions_owned) == (4, 4)
     })
@@ -121,7 +121,7 @@ async fn a_runner_that_stops_takes_nothing_more(backend: Backend) {
     until("it has all", || async { runner.gauges().partitions_owned == 8 }).await;
     runner.client().send(vec![inbox("s", "m")]).await.unwrap();
     until("it runs", || async { runner.gauges().streams_in_flight == 1 }).await;
-    runner.give_stop();
+    runner.handle().stop();
     until("all others are free", || async {
         let partitions = store.partitions().await.unwrap();
         partitions.iter().filter(|partition| partition.instance.is_some()).count() == 1
@@ -140,7 +140,7 @@ async fn a_runner_that_stops_takes_nothing_more(backend: Backend) {
 
 async fn a_runner_that_was_taken_for_dead_joins_again_and_works_on(backend: Backend) {
     let store = store(backend).await;
-    let runner = runner(store.clone()).object(wallet()).start().await.unwrap();
+    let runner = runner(store.clone()).typed(Wallet).start().await.unwrap();
     let client = runner.client();
     assert_eq!(client.call(deposit("a", "r1", 1), LONG).await.unwrap(), reply("1"));
     let before = runner.instance();
@@ -181,7 +181,7 @@ async fn one_who_starts_with_less_takes_nothing_from_the_others(backend: Backend
     let store = store(backend).await;
     let publishes = Options { lifecycle: true, ..options() };
     let start = async |options: Options| runner(store.clone()).options(options);
-    let all = start(publishes).await.object(wallet()).start().await.unwrap();
+    let all = start(publishes).await.typed(Wallet).start().await.unwrap();
     let little = start(options()).await.start().await.unwrap();
     let setup = store.setup().await.unwrap().unwrap();
     assert_eq!((setup.object_types, setup.lifecycle), (vec!["wallet".to_owned()], true));
@@ -195,7 +195,7 @@ async fn one_who_starts_with_less_takes_nothing_from_the_others(backend: Backend
 
 async fn what_one_serves_is_set_up_again_when_it_was_taken_for_dead(backend: Backend) {
     let store = store(backend).await;
-    let runner = runner(store.clone()).object(wallet()).start().await.unwrap();
+    let runner = runner(store.clone()).typed(Wallet).start().await.unwrap();
     let before = store.setup().await.unwrap().unwrap();
     store.tombstone(runner.instance()).await.unwrap();
     let none = Setup { object_types: Vec::new(), ..before.clone() };
@@ -213,8 +213,8 @@ async fn a_partition_is_not_forgotten_when_giving_it_back_or_taking_it_is_lost(b
         ("take_partitions", 0) => Fate::ReplyLost,
         _ => Fate::Passes,
     };
-    let first = runner(Watched::new(inner.clone(), plan)).object(wallet()).start().await.unwrap();
-    let second = runner(inner.clone()).object(wallet()).start().await.unwrap();
+    let first = runner(Watched::new(inner.clone(), plan)).typed(Wallet).start().await.unwrap();
+    let second = runner(inner.clone()).typed(Wallet).start().await.unwrap();
     until("they share", || async {
         (first.gauges().partitions_owned, second.gauges().partitions_owned) == (4, 4)
     })

@@ -124,7 +124,7 @@ async fn consumers_of_one_message_make_ids_of_their_own(backend: Backend) {
             }) as _
         })
     };
-    let build = runner(store.clone()).object(wallet());
+    let build = runner(store.clone()).typed(Wallet);
     let build = build.consumer("one", all(), give()).consumer("two", all(), give());
     let runner = build.start().await.unwrap();
     let consumers = vec!["one".to_owned(), "two".to_owned()];

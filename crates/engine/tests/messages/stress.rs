@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use windrow_domain::Queue;
 use windrow_engine::clock::Clock;
-use windrow_engine::messages::{CallOutcome, Client, Context, Effects, Runner};
+use windrow_engine::messages::{CallOutcome, Client, Context, Effects, Running};
 use windrow_store::layer::LayeredStore;
 
 use crate::support::*;
@@ -53,10 +53,10 @@ type Boxed = std::pin::Pin<
     Box<dyn Future<Output = Result<Effects, windrow_engine::messages::HandlerError>> + Send>,
 >;
 
-async fn join(store: &Arc<LayeredStore<Watched>>) -> Runner {
+async fn join(store: &Arc<LayeredStore<Watched>>) -> Running {
     // Joining may meet the weather, too.
     loop {
-        let builder = runner(store.clone()).object(wallet()).consumer("ledger", all(), ledger());
+        let builder = runner(store.clone()).typed(Wallet).consumer("ledger", all(), ledger());
         if let Ok(runner) = builder.start().await {
             return runner;
         }

@@ -10,12 +10,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use windrow_domain::retry::Policy;
-use windrow_domain::{CrashPolicy, Expected, Owner, Queue, RequestId, Stream};
+use windrow_domain::{Expected, Owner, Queue, RequestId, Stream};
 use windrow_engine::clock::Clock;
 use windrow_engine::deliver::Patterns;
 use windrow_engine::messages::{
-    AsObject, Builder, CallOutcome, Client, Consumer, Context, Effects, HandlerError, Options,
-    Runner, Typed, message,
+    Builder, CallOutcome, Client, Consumer, Context, Effects, HandlerError, Options, Runner, Typed,
 };
 use windrow_store::call::{CallKey, NewCall};
 use windrow_store::layer::{LayeredStore, StoreLayer};
@@ -110,11 +109,7 @@ pub(crate) fn stream(name: &str) -> Stream {
 }
 
 pub(crate) fn sent(queue: Queue, name: &str, id: &str) -> NewMessage {
-    NewMessage {
-        kind: "test".to_owned(),
-        payload: Bytes::from(id.to_owned()),
-        ..message(queue, owner(), stream(name), id)
-    }
+    NewMessage::new(queue, owner(), stream(name), id).kind("test").payload(id.to_owned())
 }
 
 pub(crate) fn inbox(name: &str, id: &str) -> NewMessage {
@@ -123,18 +118,7 @@ pub(crate) fn inbox(name: &str, id: &str) -> NewMessage {
 
 /// A question for a wallet.
 pub(crate) fn question(wallet: &str, id: &str, method: &str, args: &str) -> NewCall {
-    NewCall {
-        key: key(id),
-        object_type: "wallet".to_owned(),
-        object_id: wallet.to_owned(),
-        method: method.to_owned(),
-        args: Bytes::from(args.to_owned()),
-        policy: CrashPolicy::Retry,
-        caller_object: None,
-        caller_client: None,
-        expires_at: None,
-        waiter: None,
-    }
+    NewCall::new(key(id), "wallet", wallet, method).args(args.to_owned())
 }
 
 pub(crate) fn deposit(wallet: &str, id: &str, cents: u64) -> NewCall {
@@ -217,7 +201,7 @@ pub(crate) struct Cents {
     pub(crate) cents: u64,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Ask {
     Deposit { cents: u64 },
@@ -257,10 +241,6 @@ impl Typed for Wallet {
         effects.events.push(context.append(Expected::Any, vec![event]));
         Ok(state.cents)
     }
-}
-
-pub(crate) fn wallet() -> AsObject<Wallet> {
-    AsObject::new(Wallet)
 }
 
 pub(crate) async fn balance(client: &Client, wallet: &str, id: &str) -> CallOutcome {

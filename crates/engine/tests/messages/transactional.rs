@@ -36,9 +36,7 @@ fn ledger() -> Ledger {
 
 #[async_trait]
 impl Transactional for Ledger {
-    fn object_type(&self) -> &str {
-        "ledger"
-    }
+    const TYPE: &'static str = "ledger";
 
     fn ms_max(&self) -> u64 {
         self.ms_max
@@ -100,8 +98,8 @@ async fn rows(client: &Client, account: &str) -> CallOutcome {
 /// Every other commit is lost, before or after it happened.
 fn unsure(verb: &'static str, no: u64) -> Fate {
     match (verb, no % 4) {
-        ("commit_inside", 1) => Fate::ReplyLost,
-        ("commit_inside", 3) => Fate::Lost,
+        ("commit_with", 1) => Fate::ReplyLost,
+        ("commit_with", 3) => Fate::Lost,
         ("commit", _) if no % 7 == 6 => Fate::ReplyLost,
         _ => Fate::Passes,
     }
@@ -110,7 +108,7 @@ fn unsure(verb: &'static str, no: u64) -> Fate {
 async fn own_rows_and_effects_happen_once_though_replies_are_lost(backend: Backend) {
     let (_dir, inner) = on_disk(backend).await;
     let store = Watched::new(inner.clone(), unsure);
-    let built = runner(store.clone()).object_tx(ledger()).object(wallet());
+    let built = runner(store.clone()).object_tx(ledger()).typed(Wallet);
     let runner = built.start().await.unwrap();
     let client = runner.client();
     let calls: Vec<_> =

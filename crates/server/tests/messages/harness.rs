@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use windrow_engine::clock::Clock;
 use windrow_engine::deliver::Patterns;
 use windrow_engine::messages::{
-    self, Client, Consumer, Context, Effects, HandlerError, Object, Runner,
+    self, Client, Consumer, Context, Effects, HandlerError, Object, Runner, Running,
 };
 use windrow_engine::signal::Stop;
 use windrow_server::{App, Messages, Options, Parts};
@@ -39,9 +39,7 @@ struct Counter {
 
 #[async_trait]
 impl Object for Counter {
-    fn object_type(&self) -> &'static str {
-        "counter"
-    }
+    const TYPE: &'static str = "counter";
 
     async fn call(
         &self,
@@ -107,7 +105,7 @@ pub(crate) struct Harness {
     pub(crate) handlers: Arc<HandlerState>,
     /// The store behind the server.
     pub(crate) message_store: Arc<dyn MessageStore>,
-    runner: Option<Runner>,
+    runner: Option<Running>,
 }
 
 impl Deref for Harness {
@@ -137,7 +135,10 @@ impl Harness {
             ..support::parts(store.clone(), folder.path(), NoModels)
         };
         let messages = match &runner {
-            Some(runner) => Messages::new(runner.client()).watched(runner.watch()),
+            Some(runner) => Messages::new(runner.client()).watched({
+                let handle = runner.handle();
+                move || handle.gauges()
+            }),
             None => Messages::new(Client::new(message_store.clone())),
         };
         let app = match runs {
@@ -186,7 +187,7 @@ async fn runner(
     message_store: Arc<dyn MessageStore>,
     handlers: &Arc<HandlerState>,
     gate: &Arc<Semaphore>,
-) -> Runner {
+) -> Running {
     let counter = Counter { handlers: handlers.clone(), gate: gate.clone() };
     let mut options =
         messages::Options { partitions: 16, grace_ms: 200, poll_ms: 100, ..Default::default() };

@@ -2,15 +2,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use windrow::domain::{CrashPolicy, Owner, RequestId};
-use windrow::engine::messages::{AsObject, CallOutcome, Client, Options, Runner};
+use windrow::domain::Owner;
+use windrow::engine::messages::{CallOutcome, Client, Options, Runner, Running};
 use windrow::postgres::PostgresStore;
 use windrow::sqlite::SqliteStore;
 use windrow::store::MessageStore;
-use windrow::store::call::{CallKey, NewCall};
 
 use crate::wallet::{Ask, Wallet};
 
@@ -40,9 +38,9 @@ impl Place {
 }
 
 /// An instance that runs wallets. Others take over a second after it has died.
-pub(crate) async fn start(store: Arc<dyn MessageStore>) -> Result<Runner> {
+pub(crate) async fn start(store: Arc<dyn MessageStore>) -> Result<Running> {
     let options = Options { heartbeat_ms: 300, stale_ms: 1_000, ..Options::default() };
-    let runner = Runner::builder(store, "wallet").options(options).object(AsObject::new(Wallet));
+    let runner = Runner::builder(store, "wallet").options(options).typed(Wallet);
     runner.start().await.context("starting an instance")
 }
 
@@ -50,32 +48,8 @@ pub(crate) fn owner() -> Owner {
     Owner::new("bank").expect("a short name")
 }
 
-/// A question to a wallet, under an id: the same id and question give the same answer, always.
-pub(crate) fn question(id: &str, wallet: &str, ask: &Ask) -> Result<NewCall> {
-    // A method with its arguments is `{"deposit": {"cents": 5}}`, one without is `"balance"`.
-    let (method, args) = match serde_json::to_value(ask)? {
-        serde_json::Value::Object(one) => {
-            one.into_iter().next().context("a method and its arguments")?
-        }
-        serde_json::Value::String(method) => (method, serde_json::Value::Null),
-        other => anyhow::bail!("{other} is no question"),
-    };
-    Ok(NewCall {
-        key: CallKey { owner: owner(), request_id: RequestId::new(id)? },
-        object_type: "wallet".to_owned(),
-        object_id: wallet.to_owned(),
-        method,
-        args: serde_json::to_vec(&args)?.into(),
-        policy: CrashPolicy::Retry,
-        caller_object: None,
-        caller_client: Some("example".to_owned()),
-        expires_at: None,
-        waiter: None,
-    })
-}
-
-/// Asks, and waits for the answer.
+/// Asks a wallet under an id, and waits for the answer: the same id and call give the same answer, always.
 pub(crate) async fn ask(client: &Client, id: &str, wallet: &str, ask: &Ask) -> Result<CallOutcome> {
-    let patience = Duration::from_secs(30);
-    Ok(client.call(question(id, wallet, ask)?, patience).await?)
+    let call = client.ask::<Wallet>(wallet, ask).owner(owner()).caller("example").id(id);
+    Ok(call.untyped().await?)
 }

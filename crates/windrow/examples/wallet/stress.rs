@@ -14,7 +14,7 @@ use windrow::store::call::CallsQuery;
 use windrow::store::{MessageStore, Scope};
 
 use crate::Args;
-use crate::place::{Place, ask, owner, question, start};
+use crate::place::{Place, ask, owner, start};
 use crate::wallet::{Ask, Balance};
 
 const WALLETS: usize = 20;
@@ -131,14 +131,13 @@ async fn insist(
     client: &Client,
     id: &str,
     wallet: &str,
-    ask: &Ask,
+    call: &Ask,
     dice: &mut fastrand::Rng,
     tally: &Tally,
 ) -> Result<CallOutcome> {
     loop {
         let patience = Duration::from_millis(dice.u64(1..400));
-        let call = client.call(question(id, wallet, ask)?, Duration::from_secs(30));
-        match tokio::time::timeout(patience, call).await {
+        match tokio::time::timeout(patience, ask(client, id, wallet, call)).await {
             Ok(Ok(outcome @ (CallOutcome::Reply(_) | CallOutcome::Failed(_)))) => {
                 return Ok(outcome);
             }

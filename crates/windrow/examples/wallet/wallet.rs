@@ -1,8 +1,8 @@
 //! The wallet: what it is, what it can be asked, and what comes of it.
 
-use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use windrow::domain::Expected;
+use windrow::engine::async_trait;
 use windrow::engine::messages::{Context, Effects, HandlerError, Typed};
 
 /// What a wallet is between calls.
@@ -60,8 +60,7 @@ impl Typed for Wallet {
                 state.cents = less(state.cents, cents)?;
                 // Part of this call's commit: the money is never nowhere, and never twice.
                 let credit = serde_json::to_vec(&serde_json::json!({ "cents": cents }))?;
-                let credit = context.ask(Self::TYPE, to, "credit", credit).map_err(refused)?;
-                effects.calls.push(credit);
+                effects.calls.push(context.ask(Self::TYPE, to, "credit", credit)?);
             }
         }
         let event = context.event(format!("wallet.{}", context.kind), what);
@@ -74,8 +73,4 @@ fn less(cents: u64, wanted: u64) -> Result<u64, HandlerError> {
     cents.checked_sub(wanted).ok_or_else(|| {
         HandlerError::permanent(format!("there are {cents} cents, and {wanted} are wanted"))
     })
-}
-
-fn refused(cause: impl std::fmt::Display) -> HandlerError {
-    HandlerError::permanent(cause.to_string())
 }

@@ -52,9 +52,7 @@ struct Counter;
 
 #[async_trait]
 impl Object for Counter {
-    fn object_type(&self) -> &str {
-        "counter"
-    }
+    const TYPE: &'static str = "counter";
 
     async fn call(&self, context: Context, _: &str, _: Bytes) -> Result<Effects, HandlerError> {
         let before: u64 = context.state.as_deref().map_or(0, number);

@@ -19,7 +19,6 @@ mod writers;
 use std::time::Duration;
 
 use windrow::domain::{Owner, Queue, Stream};
-use windrow::engine::messages;
 use windrow::store::message::NewMessage;
 
 /// Longest any single state may take to be reached, on a machine that is busy.
@@ -57,7 +56,7 @@ fn numbered(queue: Queue, name: &str, no: u64) -> NewMessage {
     NewMessage {
         kind: "counted".to_owned(),
         payload: no.to_string().into(),
-        ..messages::message(queue, owner(), stream(name), format!("{name}-{no}"))
+        ..NewMessage::new(queue, owner(), stream(name), format!("{name}-{no}"))
     }
 }
 

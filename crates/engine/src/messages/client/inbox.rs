@@ -1,13 +1,13 @@
 //! The way into an owner's inbox for messages from outside.
 
 use async_trait::async_trait;
-use windrow_domain::{Owner, Queue, Stream};
+use windrow_domain::{Owner, Stream};
 use windrow_store::message::NewMessage;
 use windrow_store::{Error, Kind};
 
 use crate::deliver::{Inbox, IncomingMessage};
 
-use super::{Client, message};
+use super::Client;
 
 /// Takes messages into an owner's inbox.
 #[derive(Clone)]
@@ -22,12 +22,10 @@ impl Inbox for OwnerInbox {
         let owned = arrived.into_iter().map(|arrived| {
             let stream = Stream::new(arrived.stream)
                 .map_err(|bad| Error::new(Kind::Invalid, "accept", "stream").because(bad))?;
-            Ok(NewMessage {
-                kind: arrived.kind,
-                payload: arrived.payload,
-                headers: arrived.headers,
-                ..message(Queue::Inbox, self.owner.clone(), stream, arrived.id)
-            })
+            let message = NewMessage::inbox(self.owner.clone(), stream, arrived.id)
+                .kind(arrived.kind)
+                .payload(arrived.payload);
+            Ok(NewMessage { headers: arrived.headers, ..message })
         });
         let messages = owned.collect::<Result<Vec<_>, Error>>()?;
         if messages.is_empty() {

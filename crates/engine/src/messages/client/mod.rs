@@ -4,6 +4,7 @@
 //! process learns of it at once, without a poll. A waiting client is notified where the database can
 //! notify, and polls as well.
 
+mod call;
 mod inbox;
 mod outcome;
 pub(crate) mod waiters;
@@ -11,23 +12,26 @@ pub(crate) mod waiters;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use parking_lot::Mutex;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use windrow_domain::backoff::Backoff;
-use windrow_domain::{DeadLetterId, InstanceId, Owner, Queue, Stream};
+use windrow_domain::{DeadLetterId, InstanceId, Owner};
 use windrow_store::call::{CallKey, NewCall, Submitted};
 use windrow_store::event::{Append, Appended};
-use windrow_store::message::{Headers, NewMessage, Sent};
+use windrow_store::message::{NewMessage, Sent};
 use windrow_store::partition::Setup;
 use windrow_store::{Error, Kind, MessageStore, Scope};
 
 use crate::clock::Clock;
 
+use super::handler::Typed;
 use super::listener::AnswerListener;
 use super::notifier::Notifier;
 
 use self::waiters::{AnswerSignal, Waiter};
 
+pub use self::call::{Ask, AskError, CallRequest, ObjectRef};
 pub use self::inbox::OwnerInbox;
 pub use self::outcome::CallOutcome;
 
@@ -60,25 +64,26 @@ pub enum ClientError {
     Store(#[from] Error),
 }
 
-/// A message of the owner's, to be sent: fill in the rest.
-pub fn message(queue: Queue, owner: Owner, stream: Stream, id: impl Into<String>) -> NewMessage {
-    NewMessage {
-        queue,
-        owner,
-        stream,
-        id: id.into(),
-        kind: "message".to_owned(),
-        payload: Bytes::new(),
-        headers: Headers::new(),
-        not_before: None,
-        consumers: Vec::new(),
-        dedupe: false,
-    }
-}
-
-/// Sends and asks. Cheap to clone.
+/// Sends messages, submits calls and waits for answers. Cheap to clone.
+///
+/// ```no_run
+/// # use std::sync::Arc;
+/// # use windrow_domain::Owner;
+/// # use windrow_engine::messages::Client;
+/// # async fn run(store: Arc<dyn windrow_store::MessageStore>) -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::new(store).owned_by(Owner::new("ann")?);
+/// let args = serde_json::json!({ "cents": 5 });
+/// // The same id and arguments give the same answer, always.
+/// let outcome = client.object("wallet", "7").call("deposit", &args).id("r1").await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
-pub struct Client(Arc<Inner>);
+pub struct Client {
+    inner: Arc<Inner>,
+    /// The owner of calls that name none.
+    owner: Option<Owner>,
+}
 
 struct Inner {
     store: Arc<dyn MessageStore>,
@@ -113,23 +118,49 @@ impl Client {
         notifier: Arc<Notifier>,
         listener: Option<AnswerListener>,
     ) -> Self {
-        Self(Arc::new(Inner { store, clock, notifier, listener, setup: Mutex::default() }))
+        let inner = Inner { store, clock, notifier, listener, setup: Mutex::default() };
+        Self { inner: Arc::new(inner), owner: None }
     }
 
-    /// The database.
+    /// The same client, whose calls are this owner's unless they name another.
+    #[must_use]
+    pub fn owned_by(mut self, owner: Owner) -> Self {
+        self.owner = Some(owner);
+        self
+    }
+
+    /// An object, to be called.
+    pub fn object(
+        &self,
+        object_type: impl Into<String>,
+        object_id: impl Into<String>,
+    ) -> ObjectRef<'_> {
+        ObjectRef::new(self, object_type.into(), object_id.into())
+    }
+
+    /// Calls a typed object; the variant is the method, and its fields are the arguments.
+    pub fn ask<T: Typed>(&self, object_id: impl Into<String>, call: &T::Call) -> Ask<T>
+    where
+        T::Call: Serialize,
+        T::Reply: DeserializeOwned,
+    {
+        Ask::new(self.object(T::TYPE, object_id), call)
+    }
+
+    /// The store that the client writes to.
     pub fn store(&self) -> &Arc<dyn MessageStore> {
-        &self.0.store
+        &self.inner.store
     }
 
     fn mark_dirty(&self, partitions: impl IntoIterator<Item = u16>) {
-        if self.0.listener.is_none() {
-            self.0.notifier.mark_dirty(partitions);
+        if self.inner.listener.is_none() {
+            self.inner.notifier.mark_dirty(partitions);
         }
     }
 
     /// Sends messages, all or none.
     pub async fn send(&self, messages: Vec<NewMessage>) -> Result<Vec<Sent>, Error> {
-        let sent = self.0.store.send(messages).await?;
+        let sent = self.inner.store.send(messages).await?;
         self.mark_dirty(
             sent.iter().filter(|sent| !sent.is_duplicate).map(|sent| sent.at.partition),
         );
@@ -142,14 +173,14 @@ impl Client {
         scope: &Scope,
         letters: &[DeadLetterId],
     ) -> Result<Vec<Sent>, Error> {
-        let sent = self.0.store.replay_dead(scope, letters).await?;
+        let sent = self.inner.store.replay_dead(scope, letters).await?;
         self.mark_dirty(sent.iter().map(|sent| sent.at.partition));
         Ok(sent)
     }
 
     /// Appends events, all or none.
     pub async fn append(&self, appends: Vec<Append>) -> Result<Vec<Appended>, Error> {
-        self.0.store.append(appends).await
+        self.inner.store.append(appends).await
     }
 
     /// The way in for messages that come from outside and are this owner's.
@@ -159,7 +190,7 @@ impl Client {
 
     /// The instance that is notified of the answers this client waits for.
     pub fn waiter(&self) -> InstanceId {
-        self.0.notifier.instance()
+        self.inner.notifier.instance()
     }
 
     /// Submits a call, and does not wait. A repeat gives the call as it is. Without a runner, a client that
@@ -167,10 +198,10 @@ impl Client {
     pub async fn submit(&self, mut call: NewCall) -> Result<Submitted, ClientError> {
         self.check_type(&call.object_type).await?;
         // A notification costs every commit, so clients that never wait are not notified.
-        if self.0.listener.as_ref().is_none_or(AnswerListener::is_started) {
+        if self.inner.listener.as_ref().is_none_or(AnswerListener::is_started) {
             call.waiter.get_or_insert(self.waiter());
         }
-        let submitted = self.0.store.submit_call(call).await?;
+        let submitted = self.inner.store.submit_call(call).await?;
         self.mark_dirty(submitted.at.map(|at| at.partition));
         Ok(submitted)
     }
@@ -190,14 +221,14 @@ impl Client {
     /// Waits for the answer of a submitted call. [`CallOutcome::Pending`] when it has none in that time.
     pub async fn wait(&self, key: &CallKey, timeout: Duration) -> Result<CallOutcome, Error> {
         let waiter = self.listen(key);
-        match CallOutcome::of(&self.0.store.call(key).await?) {
+        match CallOutcome::of(&self.inner.store.call(key).await?) {
             CallOutcome::Pending => self.wait_with(key, waiter, timeout).await,
             ended => Ok(ended),
         }
     }
 
     fn listen(&self, key: &CallKey) -> Waiter {
-        let Inner { store, clock, notifier, listener, .. } = &*self.0;
+        let Inner { store, clock, notifier, listener, .. } = &*self.inner;
         let waiter = Waiter::new(notifier, key);
         if let Some(listener) = listener {
             listener.start(store, clock, notifier);
@@ -211,7 +242,7 @@ impl Client {
         mut waiter: Waiter,
         timeout: Duration,
     ) -> Result<CallOutcome, Error> {
-        let Inner { clock, notifier, listener, .. } = &*self.0;
+        let Inner { clock, notifier, listener, .. } = &*self.inner;
         let until = clock.elapsed().saturating_add(timeout);
         let is_heard = listener.is_none() || notifier.has_heard();
         let first = if is_heard { POLL_MIN } else { POLL_UNHEARD_MIN };
@@ -231,7 +262,7 @@ impl Client {
                 },
                 () = clock.sleep(left.min(poll_in)) => poll_in = backoff.next(1.0),
             }
-            match self.0.store.call(key).await {
+            match self.inner.store.call(key).await {
                 Ok(call) => match CallOutcome::of(&call) {
                     CallOutcome::Pending => {}
                     ended => return Ok(ended),
@@ -249,13 +280,13 @@ impl Client {
     }
 
     async fn setup_within(&self, age_ms: u64) -> Result<Option<Setup>, Error> {
-        let now = self.0.clock.millis();
-        let known = self.0.setup.lock().clone();
+        let now = self.inner.clock.millis();
+        let known = self.inner.setup.lock().clone();
         if let Some((_, setup)) = known.filter(|(at, _)| now.saturating_sub(*at) < age_ms) {
             return Ok(Some(setup));
         }
-        let setup = self.0.store.setup().await?;
-        *self.0.setup.lock() = setup.clone().map(|setup| (now, setup));
+        let setup = self.inner.store.setup().await?;
+        *self.inner.setup.lock() = setup.clone().map(|setup| (now, setup));
         Ok(setup)
     }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use windrow_domain::ids::BadName;
 use windrow_domain::message::MESSAGE_ID_BYTES_MAX;
-use windrow_domain::{CrashPolicy, Expected, Owner, Queue, RequestId, Stream};
+use windrow_domain::{Expected, Owner, Queue, RequestId, Stream};
 use windrow_store::call::headers::{CALLER_CLIENT, CALLER_OBJECT};
 use windrow_store::call::{CallKey, NewCall};
 use windrow_store::event::{Append, NewEvent};
@@ -122,18 +122,9 @@ impl Context {
 
     /// A message of the outbox, in the order of this message's stream.
     pub fn message(&self, kind: impl Into<String>, payload: impl Into<Bytes>) -> NewMessage {
-        NewMessage {
-            queue: Queue::Outbox,
-            owner: self.owner.clone(),
-            stream: self.stream.clone(),
-            id: self.next_id(),
-            kind: kind.into(),
-            payload: payload.into(),
-            headers: Headers::new(),
-            not_before: None,
-            consumers: Vec::new(),
-            dedupe: false,
-        }
+        NewMessage::outbox(self.owner.clone(), self.stream.clone(), self.next_id())
+            .kind(kind)
+            .payload(payload)
     }
 
     /// A call of an object of the same owner, asked for once however often this is tried.
@@ -144,18 +135,10 @@ impl Context {
         method: impl Into<String>,
         args: impl Into<Bytes>,
     ) -> Result<NewCall, BadName> {
-        Ok(NewCall {
-            key: CallKey { owner: self.owner.clone(), request_id: RequestId::new(self.next_id())? },
-            object_type: object_type.into(),
-            object_id: object_id.into(),
-            method: method.into(),
-            args: args.into(),
-            policy: CrashPolicy::default(),
-            caller_object: Some(self.stream.as_str().to_owned()),
-            caller_client: None,
-            expires_at: None,
-            waiter: None,
-        })
+        let request_id = RequestId::new(self.next_id())?;
+        let key = CallKey { owner: self.owner.clone(), request_id };
+        let call = NewCall::new(key, object_type, object_id, method).args(args);
+        Ok(NewCall { caller_object: Some(self.stream.as_str().to_owned()), ..call })
     }
 }
 

@@ -8,6 +8,7 @@
 
 pub(crate) mod context;
 mod effects;
+pub(crate) mod erased;
 pub(crate) mod error;
 pub(crate) mod registry;
 pub(crate) mod typed;
@@ -18,14 +19,14 @@ use windrow_store::transactional::Sql;
 
 pub use self::context::Context;
 pub use self::effects::{Effects, StateChange};
-pub use self::error::HandlerError;
-pub use self::typed::{AsObject, Typed};
+pub use self::error::{HandlerError, OrPermanent};
+pub use self::typed::Typed;
 
 /// Objects of one type: calls of one object run one after another, those of others beside them.
 #[async_trait]
 pub trait Object: Send + Sync + 'static {
-    /// The type, without a slash: `wallet`.
-    fn object_type(&self) -> &str;
+    /// The name of the type, without a slash: `wallet`.
+    const TYPE: &'static str;
 
     /// Runs a method of the object that the context names.
     async fn call(
@@ -44,12 +45,12 @@ pub trait Object: Send + Sync + 'static {
 
 /// Objects of one type whose calls have SQL of their own. Each call runs alone in its own transaction:
 /// what it writes and what it returns happen together, exactly once. It holds a connection for as long as
-/// it runs (on SQLite, everybody who writes waits for it), so it is to be short, and may not wait for the
+/// it runs (on SQLite, every other writer waits for it), so it is to be short, and may not wait for the
 /// store in any other way, such as a call through a client. Windrow's own tables are not its to write.
 #[async_trait]
 pub trait Transactional: Send + Sync + 'static {
-    /// The type, without a slash: `wallet`.
-    fn object_type(&self) -> &str;
+    /// The name of the type, without a slash: `wallet`.
+    const TYPE: &'static str;
 
     /// Runs a method of the object that the context names. After a statement that failed, nothing is
     /// committed; the error, passed on with `?`, is tried again.

@@ -15,7 +15,8 @@ use windrow_store::transactional::SCRIPT_MS_MAX;
 
 use crate::deliver::{Patterns, Publisher, Routes};
 
-use super::{Consumer, Object, Transactional, TransactionalConsumer};
+use super::erased::{DynObject, DynTransactional};
+use super::{Consumer, TransactionalConsumer};
 
 /// A consumer, and the messages of the inbox that go to it.
 #[derive(Clone)]
@@ -51,9 +52,9 @@ impl ConsumerRoute {
 /// All handlers and publishers of a runner.
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
-    pub(crate) objects: BTreeMap<String, Arc<dyn Object>>,
+    pub(crate) objects: BTreeMap<String, Arc<dyn DynObject>>,
     /// Types that are not among `objects`.
-    pub(crate) transactional: BTreeMap<String, Arc<dyn Transactional>>,
+    pub(crate) transactional: BTreeMap<String, Arc<dyn DynTransactional>>,
     pub(crate) consumers: Vec<ConsumerRoute>,
     pub(crate) routes: Routes,
 }
@@ -74,7 +75,7 @@ pub(crate) enum Plan {
 #[derive(Clone)]
 pub(crate) enum PlainPlan {
     /// Call the object.
-    Call(Arc<dyn Object>),
+    Call { object_type: String, object: Arc<dyn DynObject> },
     /// Give it to the consumer of a route; by the name it waits for, if it waits for names.
     Consume { route: String, name: Option<String>, consumer: Arc<dyn Consumer> },
     /// Publish it everywhere; done when all of these have it.
@@ -85,7 +86,7 @@ pub(crate) enum PlainPlan {
 #[derive(Clone)]
 pub(crate) enum TransactionPlan {
     /// Call the object.
-    Object(Arc<dyn Transactional>),
+    Object { object_type: String, object: Arc<dyn DynTransactional> },
     /// As [`PlainPlan::Consume`].
     Consumer { route: String, name: Option<String>, consumer: Arc<dyn TransactionalConsumer> },
 }
@@ -102,7 +103,7 @@ impl TransactionPlan {
     /// How long the handler may run.
     pub(crate) fn ms_max(&self) -> u64 {
         match self {
-            TransactionPlan::Object(object) => object.ms_max(),
+            TransactionPlan::Object { object, .. } => object.ms_max(),
             TransactionPlan::Consumer { consumer, .. } => consumer.ms_max(),
         }
     }
@@ -110,7 +111,7 @@ impl TransactionPlan {
     /// The name of the target, whose availability is watched.
     pub(crate) fn target(&self) -> String {
         match self {
-            TransactionPlan::Object(object) => object_target(object.object_type()),
+            TransactionPlan::Object { object_type, .. } => object_target(object_type),
             TransactionPlan::Consumer { route, .. } => consumer_target(route),
         }
     }
@@ -121,7 +122,7 @@ impl PlainPlan {
     /// watched by itself.
     pub(crate) fn target(&self) -> Option<String> {
         match self {
-            PlainPlan::Call(object) => Some(object_target(object.object_type())),
+            PlainPlan::Call { object_type, .. } => Some(object_target(object_type)),
             PlainPlan::Consume { route, .. } => Some(consumer_target(route)),
             PlainPlan::Publish(_) => None,
         }
@@ -140,7 +141,7 @@ impl Plan {
     /// Whether the beginning of each attempt is to be stored.
     pub(crate) fn is_outside(&self) -> bool {
         match self {
-            Plan::Plain(PlainPlan::Call(object)) => object.is_outside(),
+            Plan::Plain(PlainPlan::Call { object, .. }) => object.is_outside(),
             Plan::Plain(PlainPlan::Consume { consumer, .. }) => consumer.is_outside(),
             // Receivers know repeats by their id, and nothing more is asked of a publisher.
             Plan::Plain(PlainPlan::Publish(_)) => false,
@@ -151,8 +152,8 @@ impl Plan {
 
     /// Whether the handler is given the state of an object.
     pub(crate) fn has_state(&self) -> bool {
-        let plain = matches!(self, Plan::Plain(PlainPlan::Call(_)));
-        plain || matches!(self, Plan::Transaction(TransactionPlan::Object(_)))
+        let plain = matches!(self, Plan::Plain(PlainPlan::Call { .. }));
+        plain || matches!(self, Plan::Transaction(TransactionPlan::Object { .. }))
     }
 }
 
@@ -202,11 +203,12 @@ impl Registry {
 
     fn plan_call(&self, message: &Message) -> Result<Plan, String> {
         let name = message.stream.as_str().split('/').next().unwrap_or_default();
-        if let Some(object) = self.objects.get(name) {
-            return Ok(Plan::Plain(PlainPlan::Call(object.clone())));
+        let object_type = name.to_owned();
+        if let Some(object) = self.objects.get(name).cloned() {
+            return Ok(Plan::Plain(PlainPlan::Call { object_type, object }));
         }
-        match self.transactional.get(name) {
-            Some(object) => Ok(Plan::Transaction(TransactionPlan::Object(object.clone()))),
+        match self.transactional.get(name).cloned() {
+            Some(object) => Ok(Plan::Transaction(TransactionPlan::Object { object_type, object })),
             None => Err(format!("no handler for objects {name}")),
         }
     }

@@ -1,7 +1,5 @@
 //! Objects with types of their own: state, arguments and replies as JSON.
 
-use std::marker::PhantomData;
-
 use async_trait::async_trait;
 use bytes::Bytes;
 use serde::Serialize;
@@ -10,15 +8,17 @@ use serde::de::DeserializeOwned;
 use super::Context;
 use super::{Effects, HandlerError, Object, StateChange};
 
-/// An object whose state and methods have types.
+/// Objects whose state, methods and replies have types of their own, kept and sent as JSON. Registered with
+/// [`Builder::typed`](crate::messages::Builder::typed), called with
+/// [`Client::ask`](crate::messages::Client::ask).
 #[async_trait]
 pub trait Typed: Send + Sync + 'static {
-    /// What it is between calls.
+    /// The state between calls.
     type State: Serialize + DeserializeOwned + Default + PartialEq + Clone + Send + Sync + 'static;
-    /// What it is asked: an enum with a variant for each method, read from `{method: args}`. A method
-    /// without arguments is called with `null`.
+    /// Its methods: an enum with a variant for each, read from `{method: args}`. A method without
+    /// arguments is called with `null`.
     type Call: DeserializeOwned + Send + 'static;
-    /// What it answers.
+    /// The reply of every method.
     type Reply: Serialize + Send + 'static;
 
     /// The type's name, without a slash.
@@ -36,13 +36,21 @@ pub trait Typed: Send + Sync + 'static {
 }
 
 /// A [`Typed`] object as an [`Object`].
-pub struct AsObject<T>(T, PhantomData<fn() -> T>);
+pub(crate) struct TypedObject<T>(pub(crate) T);
 
-impl<T: Typed> AsObject<T> {
-    /// Reads and writes for it.
-    pub fn new(typed: T) -> Self {
-        Self(typed, PhantomData)
-    }
+/// A call as its method and arguments: what [`read_call`] reads.
+pub(crate) fn write_call<C: Serialize>(call: &C) -> Result<(String, Bytes), serde_json::Error> {
+    let (method, args) = match serde_json::to_value(call)? {
+        serde_json::Value::String(method) => return Ok((method, Bytes::new())),
+        serde_json::Value::Object(tagged) if tagged.len() == 1 => {
+            tagged.into_iter().next().unwrap_or_default()
+        }
+        _ => {
+            let bad = "a call must be an enum with a variant for each method";
+            return Err(serde::ser::Error::custom(bad));
+        }
+    };
+    Ok((method, serde_json::to_vec(&args)?.into()))
 }
 
 /// Reads `{method: args}`: what an externally tagged enum is made from.
@@ -66,10 +74,8 @@ fn read_call<C: DeserializeOwned>(method: &str, args: &[u8]) -> Result<C, Handle
 }
 
 #[async_trait]
-impl<T: Typed> Object for AsObject<T> {
-    fn object_type(&self) -> &str {
-        T::TYPE
-    }
+impl<T: Typed> Object for TypedObject<T> {
+    const TYPE: &'static str = T::TYPE;
 
     async fn call(
         &self,
@@ -101,7 +107,7 @@ mod tests {
 
     use super::*;
 
-    #[derive(Debug, Deserialize, PartialEq)]
+    #[derive(Debug, Deserialize, PartialEq, Serialize)]
     #[serde(rename_all = "snake_case")]
     enum Call {
         Deposit { cents: u64 },
@@ -114,6 +120,11 @@ mod tests {
         assert_eq!(read("deposit", r#"{"cents":5}"#), Ok(Call::Deposit { cents: 5 }));
         assert_eq!(read("balance", ""), Ok(Call::Balance));
         assert_eq!(read("balance", "null"), Ok(Call::Balance));
+        for call in [Call::Deposit { cents: 5 }, Call::Balance] {
+            let (method, args) = write_call(&call).unwrap();
+            assert_eq!(read_call::<Call>(&method, &args), Ok(call));
+        }
+        assert!(write_call(&7).is_err(), "a number names no method");
         for (method, args) in [("steal", "{}"), ("deposit", "{"), ("deposit", r#"{"cents":-1}"#)] {
             let error = read(method, args).unwrap_err();
             assert_eq!(error.0.class, windrow_domain::attempt::Class::Permanent, "{method}");

@@ -13,11 +13,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 
 use crate::deliver::{BadOption, webhook};
 use crate::http::endpoint::SignedEndpoint;
 
-use super::handler::{Consumer, Context, Effects, HandlerError, Object};
+use super::handler::erased::DynObject;
+use super::handler::{Consumer, Context, Effects, HandlerError};
 
 /// Where a handler is, and how to treat it: the same options as a webhook's.
 pub type Options = webhook::Options;
@@ -34,11 +37,6 @@ impl Remote {
         Ok(Self(Arc::new(endpoint)))
     }
 
-    /// Objects of that type are there.
-    pub fn object(&self, object_type: impl Into<String>) -> RemoteObject {
-        RemoteObject { object_type: object_type.into(), remote: self.clone() }
-    }
-
     async fn ask(&self, context: &Context, payload: Bytes) -> Result<Effects, HandlerError> {
         let body = Bytes::from(wire::write(context, &payload)?);
         let id = format!("{}/{}", context.owner, context.id);
@@ -49,21 +47,14 @@ impl Remote {
     }
 }
 
-/// Objects of one type that are somewhere else.
-#[derive(Clone)]
-pub struct RemoteObject {
-    object_type: String,
-    remote: Remote,
-}
-
-#[async_trait]
-impl Object for RemoteObject {
-    fn object_type(&self) -> &str {
-        &self.object_type
-    }
-
-    async fn call(&self, context: Context, _: &str, args: Bytes) -> Result<Effects, HandlerError> {
-        self.remote.ask(&context, args).await
+impl DynObject for Remote {
+    fn call<'a>(
+        &'a self,
+        context: Context,
+        _: &'a str,
+        args: Bytes,
+    ) -> BoxFuture<'a, Result<Effects, HandlerError>> {
+        async move { self.ask(&context, args).await }.boxed()
     }
 
     fn is_outside(&self) -> bool {

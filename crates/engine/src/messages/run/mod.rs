@@ -33,7 +33,7 @@ pub(crate) async fn run(
         PlainPlan::Publish(publishers) => {
             return publish::publish(&policy, task, publishers, ms_max).await;
         }
-        PlainPlan::Call(object) => {
+        PlainPlan::Call { object, .. } => {
             let _request = policy.availability.begin_request(&target);
             let call = object.call(context, &message.kind, payload);
             (bounded(&policy, ms_max, call).await, None)

@@ -53,7 +53,7 @@ impl Script for HandlerScript {
         let (target, payload) = (plan.target(), message.payload.clone());
         let request = policy.availability.begin_request(&target);
         let (returned, name) = match plan {
-            TransactionPlan::Object(object) => {
+            TransactionPlan::Object { object, .. } => {
                 (object.call(context, sql, &message.kind, payload).await, None)
             }
             TransactionPlan::Consumer { name, consumer, .. } => {
