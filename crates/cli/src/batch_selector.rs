@@ -1,4 +1,4 @@
-//! Which batch is meant: an id, the beginning of one, or `last`.
+//! Which batch a command is about: an id, the first characters of one, or `last`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,12 +10,12 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::exit_code::Exit;
 
-/// Fewest letters of an id.
+/// Fewest characters of an id that are accepted.
 const PREFIX_CHARS_MIN: usize = 4;
-/// Ids that are shown when a beginning fits several batches.
+/// Ids that are listed when a prefix matches several batches.
 const SHOWN_MAX: usize = 5;
 
-/// A batch as people name it.
+/// A batch as the command line names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BatchSelector {
     Id(BatchId),
@@ -35,11 +35,12 @@ impl FromStr for BatchSelector {
             return Ok(Self::Id(id));
         }
         let prefix = text.replace('-', "").to_lowercase();
-        match prefix.len() >= PREFIX_CHARS_MIN && prefix.chars().all(|c| c.is_ascii_hexdigit()) {
-            true => Ok(Self::Prefix(prefix)),
-            false => Err(format!(
-                "give a batch's id, at least {PREFIX_CHARS_MIN} letters of its beginning, or `last`"
-            )),
+        if prefix.len() >= PREFIX_CHARS_MIN && prefix.chars().all(|c| c.is_ascii_hexdigit()) {
+            Ok(Self::Prefix(prefix))
+        } else {
+            Err(format!(
+                "give a batch id, at least its first {PREFIX_CHARS_MIN} characters, or `last`"
+            ))
         }
     }
 }
@@ -100,15 +101,16 @@ async fn starting_with(
 
 fn not_found(context: &Context, what: impl Into<String>) -> CliError {
     let owner = &context.config.owner;
-    let remedy = format!("`windrow batches` lists what owner {owner} has; --owner names another.");
+    let remedy =
+        format!("`windrow batches` lists the batches of owner {owner}; --owner names another.");
     CliError::new(Exit::Failed, what, remedy)
 }
 
 fn ambiguous(prefix: &str, found: &[Batch]) -> CliError {
     let ids: Vec<String> = found.iter().take(SHOWN_MAX).map(|batch| batch.id.to_string()).collect();
     let more = if found.len() > SHOWN_MAX { ", …" } else { "" };
-    let what = format!("several batches start with {prefix}: {}{more}", ids.join(", "));
-    CliError::usage(what, "give more letters of the id.")
+    let what = format!("several batch ids start with {prefix}: {}{more}", ids.join(", "));
+    CliError::usage(what, "give more characters of the id.")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `windrow batches`, `status` and `attempts`: what there is, and how it stands.
+//! `windrow batches`, `status` and `attempts`: lists batches and shows one of them.
 
 use jiff::Timestamp;
 use windrow::prelude::*;
@@ -11,29 +11,29 @@ use crate::list::{Columns, PageArgs, print_page};
 use crate::table::Table;
 use crate::text;
 
-/// Lists batches, newest first.
+/// List batches, newest first.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
-    /// Only in these states, separated by commas
+    /// Only batches in these states, separated by commas
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = state)]
     state: Vec<State>,
     #[command(flatten)]
     page: PageArgs,
 }
 
-/// One batch: its counts and its lanes.
+/// Show one batch with its counts, by target.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatusArgs {
-    /// A batch's id, the beginning of it, or `last`
+    /// The batch: its id, the first characters of it, or `last`
     batch: BatchSelector,
 }
 
-/// The tries of one line.
+/// Show the attempts of one line that failed and were retried.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AttemptsArgs {
-    /// A batch's id, the beginning of it, or `last`
+    /// The batch: its id, the first characters of it, or `last`
     batch: BatchSelector,
-    /// The line's number in the file, from 1
+    /// The line number in the input file, from 1
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     line: u64,
 }
@@ -41,7 +41,7 @@ pub(crate) struct AttemptsArgs {
 fn state(word: &str) -> Result<State, String> {
     word.parse().map_err(|_| {
         let known: Vec<_> = State::ALL.iter().map(|state| state.as_str()).collect();
-        format!("there is no such state; the states are {}", known.join(", "))
+        format!("not a state; the states are {}", known.join(", "))
     })
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn when(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
 }
 
-/// What a batch was made from, as people know it.
+/// The path that the batch was made from, or its endpoint.
 fn origin(batch: &Batch) -> String {
     batch.metadata.get("path").unwrap_or(&batch.endpoint).clone()
 }
@@ -94,7 +94,7 @@ pub(crate) async fn status(context: &Context, args: StatusArgs) -> anyhow::Resul
 fn shown(batch: &Batch, lanes: &[LaneStatus]) -> String {
     let mut output = format!("batch     {}\nstate     {}\n", batch.id, batch.state);
     let mut line = |word: &str, value: String| output.push_str(&format!("{word:<10}{value}\n"));
-    line("of", origin(batch));
+    line("source", origin(batch));
     if let Some(to) = batch.metadata.get("to") {
         line("to", to.clone());
     }
@@ -114,7 +114,7 @@ fn shown(batch: &Batch, lanes: &[LaneStatus]) -> String {
         line("retried", format!("{} times", batch.generation));
     }
     if let Some(error) = &batch.last_error {
-        line("because", error.clone());
+        line("error", error.clone());
     }
     for error in batch.errors.iter().take(5) {
         let at = error.line.map_or(String::new(), |line| format!("line {line}: "));
@@ -168,9 +168,9 @@ pub(crate) async fn attempts(context: &Context, args: AttemptsArgs) -> anyhow::R
 
 fn history(line: u64, attempts: &[Attempt]) -> String {
     if attempts.is_empty() {
-        return format!("Line {line} has no failed try that was repeated.");
+        return format!("Line {line} has no failed attempts that were retried.");
     }
-    let mut table = Table::new(&["retry", "try", "at", "class", "code", "what happened"]);
+    let mut table = Table::new(&["retry", "attempt", "at", "class", "code", "error"]);
     table.right(&[0, 1]);
     for attempt in attempts {
         table.row([
@@ -182,5 +182,5 @@ fn history(line: u64, attempts: &[Attempt]) -> String {
             text::short(&text::one_line(&attempt.error), 120),
         ]);
     }
-    format!("Tries of line {line} that failed and were repeated:\n{table}")
+    format!("Failed attempts of line {line} that were retried:\n{table}")
 }

@@ -1,8 +1,8 @@
-//! The one place of the command line that looks at the time or waits for it.
+//! The only place of the command line that reads the clock or sleeps.
 
 use std::time::{Duration, Instant};
 
-/// How long something takes, for people.
+/// Measures a duration that is printed.
 pub(crate) struct Stopwatch(Instant);
 
 impl Stopwatch {
@@ -16,12 +16,12 @@ impl Stopwatch {
     }
 }
 
-/// The time of day, for ends of keys.
+/// The current time, for the expiry of keys and calls.
 pub(crate) fn now() -> jiff::Timestamp {
     windrow::engine::clock::Clock::machine().now()
 }
 
-/// Waits.
+/// Sleeps for that long.
 #[expect(clippy::disallowed_methods, reason = "this is the place that sleeps")]
 pub(crate) async fn sleep(time: Duration) {
     tokio::time::sleep(time).await;

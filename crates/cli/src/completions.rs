@@ -1,4 +1,4 @@
-//! `windrow completions`: what a shell needs to complete commands and options.
+//! `windrow completions`: prints a script for the completion of commands and options.
 
 use clap::CommandFactory as _;
 use clap_complete::Shell;
@@ -6,9 +6,10 @@ use clap_complete::Shell;
 use crate::exit_code::Exit;
 use crate::{Cli, text};
 
-/// Prints a completion script.
+/// Print a completion script.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// The shell to print the script for
     shell: Shell,
 }
 

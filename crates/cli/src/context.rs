@@ -38,7 +38,7 @@ impl Context {
     /// Opens the storage that the outputs of batches are written to.
     pub(crate) fn open_storage(&self) -> anyhow::Result<Storage> {
         Storage::open(&self.config.storage).with_context(|| {
-            let remedy = "name a folder that can be written to with --data, or set `storage` in the \
+            let remedy = "name a writable folder with --data, or set `storage` in the \
                           configuration.";
             CliError::new(Exit::Outputs, "could not open the storage for outputs", remedy)
         })

@@ -1,4 +1,4 @@
-//! `windrow pause`, `resume` and `cancel`: one short transaction each, whatever the batch's size.
+//! `windrow pause`, `resume` and `cancel`: one short transaction each, whatever the size of the batch.
 
 use windrow::prelude::*;
 
@@ -7,19 +7,19 @@ use crate::context::Context;
 use crate::exit_code::Exit;
 use crate::text;
 
-/// Which batch.
+/// The batch to resume or cancel.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A batch's id, the beginning of it, or `last`
+    /// The batch: its id, the first characters of it, or `last`
     batch: BatchSelector,
 }
 
-/// Which batch, and why.
+/// The batch to pause, and why.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PauseArgs {
-    /// A batch's id, the beginning of it, or `last`
+    /// The batch: its id, the first characters of it, or `last`
     batch: BatchSelector,
-    /// Kept with the batch, for whoever wonders
+    /// The reason, shown by `windrow status`
     #[arg(long)]
     reason: Option<String>,
 }
@@ -28,7 +28,7 @@ pub(crate) async fn pause(context: &Context, args: PauseArgs) -> anyhow::Result<
     let store = context.open_existing().await?;
     let batch = args.batch.find(context, &*store).await?;
     let batch = store.pause_batch(&context.scope(), batch.id, args.reason).await?;
-    let left = "what is in flight may finish; `windrow resume` lets it go on";
+    let left = "requests in flight may finish; `windrow resume` continues it";
     print_result(context, &batch, left)
 }
 
@@ -36,14 +36,15 @@ pub(crate) async fn resume(context: &Context, args: Args) -> anyhow::Result<Exit
     let store = context.open_existing().await?;
     let batch = args.batch.find(context, &*store).await?;
     let batch = store.resume_batch(&context.scope(), batch.id).await?;
-    print_result(context, &batch, "any worker may go on with it")
+    print_result(context, &batch, "any worker may continue it")
 }
 
 pub(crate) async fn cancel(context: &Context, args: Args) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
     let batch = args.batch.find(context, &*store).await?;
     let batch = store.cancel_batch(&context.scope(), batch.id).await?;
-    let left = "what is in flight may finish; the rest never runs, and says so in the error file";
+    let left =
+        "requests in flight may finish; the rest never runs, and is listed in the error file";
     print_result(context, &batch, left)
 }
 

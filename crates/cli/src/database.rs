@@ -1,4 +1,4 @@
-//! Which database: a path is SQLite, a `postgres://` URL is PostgreSQL.
+//! Opens the database: a path is SQLite, a `postgres://` URL is PostgreSQL.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -27,11 +27,11 @@ impl FromStr for Database {
         let path = text.strip_prefix("sqlite://").or_else(|| text.strip_prefix("sqlite:"));
         match text.split_once("://") {
             Some(("postgres" | "postgresql", _)) => Ok(Self::Postgres(text.to_owned())),
-            Some((scheme, _)) if path.is_none() => Err(format!(
-                "{scheme}:// is no database this program knows; use a path or postgres://"
-            )),
+            Some((scheme, _)) if path.is_none() => {
+                Err(format!("{scheme}:// is not supported; use a path or postgres://"))
+            }
             Some(_) | None => match path.unwrap_or(text) {
-                "" => Err("an empty path names no database".to_owned()),
+                "" => Err("the path is empty".to_owned()),
                 ":memory:" => Ok(Self::Memory),
                 path => Ok(Self::File(path.into())),
             },
@@ -94,14 +94,14 @@ impl Database {
         {
             let what = format!("there is no database at {}", path.display());
             let remedy = "give its path with --database, or its folder with --data; `windrow run` and \
-                          `windrow ingest` make one.";
+                          `windrow ingest` create one.";
             return Err(CliError::new(Exit::Failed, what, remedy).into());
         }
         self.open().await
     }
 }
 
-/// Makes a folder that only its user may look into: requests and answers are nobody else's.
+/// Creates a folder that only its user may read: it holds requests and responses.
 pub(crate) fn make_folder(folder: Option<&Path>) -> anyhow::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty()) else {
@@ -109,8 +109,8 @@ pub(crate) fn make_folder(folder: Option<&Path>) -> anyhow::Result<()> {
     };
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.with_context(|| {
-        let what = format!("could not make the folder {}", folder.display());
-        CliError::new(Exit::Failed, what, "name a folder that can be written to with --data.")
+        let what = format!("could not create the folder {}", folder.display());
+        CliError::new(Exit::Failed, what, "name a writable folder with --data.")
     })
 }
 
@@ -126,19 +126,18 @@ async fn open_postgres(url: &str) -> anyhow::Result<Arc<dyn Store>> {
     }
 }
 
-/// A role that has no right to is told who has.
+/// Explains what a role without the right to migrate can do.
 fn no_rights_error(error: windrow::store::Error) -> anyhow::Error {
     let is_refused =
         std::error::Error::source(&error).is_some_and(|cause| cause.is::<postgres::NoRight>());
     let error = anyhow::Error::new(error);
-    match is_refused {
-        true => {
-            let remedy = "as the role that owns the schema, run `windrow migrate`, then `windrow grants \
+    if is_refused {
+        let remedy = "as the role that owns the schema, run `windrow migrate`, then `windrow grants \
                           … --apply` for this role.";
-            let what = "the schema is not up to date, or not open to this role";
-            error.context(CliError::new(Exit::Failed, what, remedy))
-        }
-        false => error,
+        let what = "the schema is not up to date, or this role may not use it";
+        error.context(CliError::new(Exit::Failed, what, remedy))
+    } else {
+        error
     }
 }
 

@@ -1,5 +1,4 @@
-//! `windrow doctor`: reads every batch's rows and checks that they tell one story; then looks at
-//! messages.
+//! `windrow doctor`: checks the rows of every batch against each other, then the state of messages.
 
 use serde_json::json;
 use windrow::prelude::*;
@@ -11,11 +10,11 @@ use crate::exit_code::Exit;
 use crate::messages::health::Health;
 use crate::text;
 
-/// Audits every batch of a database: each line in exactly one place, all counts as the rows say. Looks
-/// at messages, too: who runs them, what was given up on, what is stuck.
+/// Check every batch (each line in exactly one place, counts equal to the rows) and messages: partitions
+/// without an owner, dead letters, stuck calls.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Name every batch, not only those in trouble
+    /// Print every batch, not only inconsistent ones
     #[arg(long, short)]
     verbose: bool,
 }
@@ -68,8 +67,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
         match wrong {
             0 => format!("{looked}: every line is in exactly one place."),
             wrong => format!(
-                "{looked}: {} batches contradict themselves. What to do: keep a copy of the database \
-                 and report it with the lines above; the other batches are not touched by it.",
+                "{looked}: {} batches are inconsistent. What to do: keep a copy of the database \
+                 and report it with the lines above; the other batches are not affected.",
                 text::count(wrong)
             ),
         }

@@ -76,17 +76,21 @@ fn remedy(error: &anyhow::Error) -> Option<String> {
 fn hint(error: &Error) -> &'static str {
     match error.kind {
         Kind::Unavailable => {
-            "check that the database runs, has room, and that --database names it; then try again."
+            "check that the database is running and has disk space, and that --database names it; then try again."
         }
-        Kind::Busy | Kind::Contended => "another process is at work on it; try again in a moment.",
+        Kind::Busy | Kind::Contended => {
+            "another process holds a lock on it; try again in a moment."
+        }
         Kind::Missing => "check the id (`windrow batches` lists them); it may have been deleted.",
-        Kind::Conflict => "it is there already, or still needed; look at it first.",
-        Kind::Refused => "the batch's state does not allow it; look at its `windrow status`.",
-        Kind::Invalid => "correct the value that the message names.",
-        Kind::Limited => "wait until some of the owner's batches have ended, or cancel one.",
-        Kind::LeaseLost => "another process took over; start again.",
+        Kind::Conflict => "it exists already, or is still in use; check its state first.",
+        Kind::Refused => "the state of the batch does not allow it; see `windrow status`.",
+        Kind::Invalid => "correct the value named in the message.",
+        Kind::Limited => {
+            "this owner has too many open batches: wait until one is closed, or cancel one."
+        }
+        Kind::LeaseLost => "another process took over; run the command again.",
         Kind::Corrupt => {
-            "check that --database names a Windrow database, made by a version that this program knows; `windrow doctor` looks closer."
+            "check that --database names a Windrow database of a version that this program supports; `windrow doctor` checks its contents."
         }
     }
 }
@@ -106,7 +110,7 @@ mod tests {
         assert_eq!(lines[0], "error: could not open it");
         assert_eq!(lines[1], "  because could not open database: unavailable");
         assert_eq!(lines[2], "  because disk full");
-        assert!(lines[3].starts_with("  What to do: check that the database runs"));
+        assert!(lines[3].starts_with("  What to do: check that the database is running"));
         assert_eq!(exit_code(&error), Exit::Failed);
     }
 

@@ -1,36 +1,38 @@
-//! How a command ends: the exit codes, which scripts rely on and which therefore stay.
+//! The exit codes of the command line.
+//!
+//! Holds throughout: scripts rely on these numbers and on the words of `--json`, so neither changes.
 
 use std::process::ExitCode;
 
-/// How a command ended.
+/// How a command ended, as the shell sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// It happened; of a run: every line completed.
+    /// The command succeeded; for a run, every line completed.
     Success,
-    /// It did not happen.
+    /// The command failed.
     Failed,
-    /// The command line asks for something that is not there.
+    /// The command line is wrong.
     Usage,
     /// The file does not validate.
     Invalid,
-    /// The doctor found rows that contradict each other.
+    /// `windrow doctor` found an inconsistency.
     Contradiction,
     /// The batch is closed, and some of its lines did not complete.
     SomeFailed,
-    /// The upstream could not be reached, or was down for too long.
+    /// The upstream could not be reached, or was unavailable for too long.
     Unreachable,
-    /// The file is not the one that the run began with.
+    /// The input file has changed since the run began.
     Changed,
     /// The outputs could not be written.
     Outputs,
     /// The configuration is wrong.
     Config,
-    /// It was asked to stop before its end.
+    /// The command was stopped before its end.
     Stopped,
 }
 
 impl Exit {
-    /// The code that a script sees.
+    /// The number that the process exits with.
     pub(crate) fn code(self) -> u8 {
         match self {
             Exit::Success => 0,
@@ -47,7 +49,7 @@ impl Exit {
         }
     }
 
-    /// The word that `--json` gives.
+    /// The word that `--json` prints.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Exit::Success => "good",
@@ -71,20 +73,20 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// What `--help` says of them.
+/// The list that `--help` prints.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
-   0  it happened; of a run: every line completed
-   1  it did not happen: the message says why and what to do
+   0  success; for a run: every line completed
+   1  failure: the message says why and what to do
    2  the command line is wrong
-   3  the file does not validate (it is kept with its errors, and can be read)
-   4  the doctor found a batch whose rows contradict each other
+   3  the input file is not valid (it is kept with its errors: `windrow files show`)
+   4  `windrow doctor` found an inconsistency
    5  the batch is closed, and some of its lines did not complete
-   6  the upstream could not be reached, or was down for too long
-   7  the file changed since the run began
+   6  the upstream could not be reached, or was unavailable for too long
+   7  the input file changed since the run began
    8  the outputs could not be written; nothing is lost
    9  the configuration is wrong
-  10  stopped before the end; the same command goes on";
+  10  stopped before the end; the same command resumes";
 
 #[cfg(test)]
 mod tests {

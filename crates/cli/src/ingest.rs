@@ -1,4 +1,4 @@
-//! `windrow ingest`: a JSONL file of requests comes in.
+//! `windrow ingest`: loads a JSONL file of requests into the database.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -16,18 +16,18 @@ use crate::error::CliError;
 use crate::exit_code::Exit;
 use crate::text;
 
-/// Errors that are shown; all that are kept can be asked for later.
+/// Errors that are printed; `windrow files show` has those that are kept.
 const ERRORS_SHOWN_MAX: usize = 20;
 
-/// Takes a JSONL file of requests in: one `{"custom_id", "method", "url", "body"}` a line.
+/// Load a JSONL file of requests, one `{"custom_id", "method", "url", "body"}` per line.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The file; `-` reads standard input
     file: PathBuf,
-    /// What people call it; the file's own name when not given
+    /// A name for the file [default: its file name]
     #[arg(long)]
     name: Option<String>,
-    /// Makes a batch over it, for `windrow work` to run
+    /// Create a batch over it, for `windrow work` to run
     #[arg(long)]
     batch: bool,
 }
@@ -46,12 +46,13 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     let started = Stopwatch::start();
     let done =
         ingest(&*store, reader, file, context.config.bounds.ingest.clone()).await.with_context(
-            || format!("could not take {} in; nothing of it is kept", args.file.display()),
+            || format!("could not load {}; nothing of it is kept", args.file.display()),
         )?;
     let took = started.elapsed();
-    let batch = match args.batch && done.errors.is_empty() {
-        true => Some(store.create_batch(over(&done.file)).await?),
-        false => None,
+    let batch = if args.batch && done.errors.is_empty() {
+        Some(store.create_batch(over(&done.file)).await?)
+    } else {
+        None
     };
     if context.json {
         let Ingested { file, errors, errors_total } = &done;
@@ -70,7 +71,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
             text::rate(file.lines, took),
         ))?;
         if let Some(batch) = batch {
-            text::print_line(&format!("batch {}: windrow work runs it", batch.id))?;
+            text::print_line(&format!("batch {}: start `windrow work` to run it", batch.id))?;
         }
     } else {
         text::print_line(&format!(

@@ -1,4 +1,4 @@
-//! `windrow keys`: makes, lists and revokes the keys of the API.
+//! `windrow keys`: creates, lists and revokes API keys.
 
 use anyhow::Context as _;
 use jiff::{SignedDuration, Timestamp};
@@ -14,7 +14,7 @@ use crate::exit_code::Exit;
 use crate::list::OwnerArgs;
 use crate::table::Table;
 
-/// Makes, lists and revokes the keys of the API.
+/// Create, list and revoke API keys.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -23,23 +23,23 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Makes a key and shows it, once
+    /// Create a key and print it, once
     Create(CreateArgs),
-    /// Lists keys, newest first; their texts are not kept
+    /// List keys, newest first; the keys themselves are not stored
     List(ListArgs),
-    /// Takes a key out of use for ever
+    /// Revoke a key for good
     Revoke(RevokeArgs),
 }
 
 #[derive(Debug, clap::Args)]
 struct CreateArgs {
-    /// What people call it
+    /// A name for the key
     #[arg(long, default_value = "")]
     name: String,
-    /// The key of an admin, who may act for all owners
+    /// Create an admin key, which may act for all owners
     #[arg(long)]
     admin: bool,
-    /// After how many days it ends by itself
+    /// Expire the key after this many days
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=36_500))]
     days: Option<u32>,
 }
@@ -52,7 +52,7 @@ struct ListArgs {
 
 #[derive(Debug, clap::Args)]
 struct RevokeArgs {
-    /// The key's id, as `windrow keys list` shows it
+    /// The id of the key, as `windrow keys list` prints it
     key: KeyId,
 }
 
@@ -64,9 +64,9 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     }
 }
 
-/// Makes a key; its text is nowhere else.
+/// Creates a key. The secret is not stored.
 pub(crate) async fn make(store: &dyn Store, spec: KeySpec) -> anyhow::Result<(Key, ApiKey)> {
-    let (id, api_key) = ApiKey::generate().context("the system gave no random bytes")?;
+    let (id, api_key) = ApiKey::generate().context("the system provided no random bytes")?;
     let key = store.add_key(api_key.to_new_key(id, spec)).await?;
     Ok((key, api_key))
 }
@@ -106,7 +106,7 @@ async fn create(context: &Context, args: CreateArgs) -> anyhow::Result<Exit> {
     let value = serde_json::json!({ "key": key, "secret": api_key.reveal() });
     context.print_result(&value, || {
         let (owner, role) = (&key.owner, key.role.as_str());
-        format!("A key of {owner} ({role}), shown only now: {}\nid: {}", api_key.reveal(), key.id)
+        format!("Key of {owner} ({role}), shown only once: {}\nid: {}", api_key.reveal(), key.id)
     })?;
     Ok(Exit::Success)
 }
@@ -125,8 +125,8 @@ async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Exit> {
         for key in &keys {
             let state = match (key.revoked_at, key.expires_at) {
                 (Some(_), _) => "revoked",
-                (None, Some(end)) if end <= clock::now() => "ended",
-                (None, _) => "in use",
+                (None, Some(end)) if end <= clock::now() => "expired",
+                (None, _) => "active",
             };
             table.row([
                 key.id.to_string(),
@@ -146,10 +146,10 @@ async fn list(context: &Context, args: ListArgs) -> anyhow::Result<Exit> {
 
 async fn revoke(context: &Context, args: RevokeArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
-    // Who can open the database needs no key to act for all.
+    // A user who can open the database may act for all owners.
     let key = store.revoke_key(&Scope::All, args.key).await?;
     context.print_result(&key, || {
-        format!("Key {} of {} is revoked; servers follow within seconds.", key.id, key.owner)
+        format!("Key {} of {} is revoked; servers refuse it within seconds.", key.id, key.owner)
     })?;
     Ok(Exit::Success)
 }

@@ -17,8 +17,8 @@ use crate::config::{Config, LogFormat, Origin};
 use crate::error::CliError;
 use crate::exit_code::Exit;
 
-/// Libraries whose troubles come back to us as failures, and are told of where they are handled. A
-/// filter that names one of them hears it.
+/// Libraries whose errors come back to us as failures, and are logged where they are handled. A filter
+/// that names one of them shows its log.
 const QUIET: &str = "async_nats=warn,lapin=off";
 
 /// The running log. When it goes, what waits for the collector is sent.
@@ -28,7 +28,7 @@ pub(crate) struct Log(Option<SdkTracerProvider>);
 impl Drop for Log {
     fn drop(&mut self) {
         if let Some(Err(error)) = self.0.take().map(|provider| provider.shutdown()) {
-            eprintln!("the last traces were not sent: {error}");
+            eprintln!("the last traces could not be sent: {error}");
         }
     }
 }
@@ -48,14 +48,14 @@ pub(crate) fn start(config: &Config, format: Option<LogFormat>) -> anyhow::Resul
 
 fn filter(log: &str) -> anyhow::Result<EnvFilter> {
     let wrong = || {
-        let what = format!("`log` is {log:?}, which is no filter");
-        CliError::new(Exit::Config, what, "give it as `info` or `windrow_engine=debug,warn`.")
+        let what = format!("`log` is {log:?}, which is not a log filter");
+        CliError::new(Exit::Config, what, "set it to `info` or `windrow_engine=debug,warn`.")
     };
     // What is said later counts.
     EnvFilter::try_new(format!("{QUIET},{log}")).with_context(wrong)
 }
 
-/// Colours are for people who look, and want them: a file or a pipe has none.
+/// Colours only on a terminal, and not with `NO_COLOR`.
 fn has_colour() -> bool {
     let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     std::io::stderr().is_terminal() && !unwanted
@@ -77,14 +77,14 @@ where
 fn provider(url: &str) -> anyhow::Result<SdkTracerProvider> {
     let exporter = SpanExporter::builder().with_http().with_endpoint(url).build();
     let exporter = exporter.with_context(|| {
-        let what = format!("`otlp` is {url:?}, where no traces can be sent to");
-        CliError::new(Exit::Config, what, "give it as http://127.0.0.1:4318/v1/traces.")
+        let what = format!("`otlp` is {url:?}, which is not a usable URL");
+        CliError::new(Exit::Config, what, "set it to a URL like http://127.0.0.1:4318/v1/traces.")
     })?;
     let resource = Resource::builder().with_service_name("windrow").build();
     Ok(SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build())
 }
 
-/// Starts it for a command that shows something else, if somebody asked for it.
+/// Starts it for a command that prints something else, if `log` is configured.
 pub(crate) fn start_if_asked(config: &Config) -> anyhow::Result<Option<Log>> {
     match config.origin("log") {
         Origin::Default => Ok(None),

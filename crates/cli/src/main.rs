@@ -48,7 +48,7 @@ use config::{Config, Flags};
 use context::Context;
 use exit_code::{EXIT_CODES, Exit};
 
-/// Runs millions of requests from a file; every line ends in exactly one place.
+/// Run millions of requests from a file, and keep exactly one result for each.
 #[derive(Debug, Parser)]
 #[command(
     name = "windrow",
@@ -66,65 +66,65 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Runs every line of a JSONL file against an upstream and writes the results beside it
+    /// Send every line of a JSONL file to an HTTP upstream and write the results beside it
     Run(run::Args),
-    /// Shows the whole engine at work on a built-in upstream in a bad mood
+    /// Run a generated file against a built-in upstream that sometimes fails
     Demo(demo::Args),
-    /// Works on every batch until it is stopped; several may share one database
+    /// Start a worker for batches and messages; several may share one database
     Work(work::Args),
-    /// Serves OpenAI's files and batches and the jobs API, and works on every batch
+    /// Start the HTTP API (OpenAI batches, jobs, messages) with a worker
     Serve(serve::Args),
-    /// Makes, lists and revokes the keys of the API
+    /// Create, list and revoke API keys
     Keys(keys::Args),
-    /// Takes a JSONL file of requests in, for workers to run
+    /// Load a JSONL file of requests into the database, for workers to run
     Ingest(ingest::Args),
     /// List, show and delete files: inputs of batches, and their outputs
     Files(files::Args),
-    /// Lists batches, newest first
+    /// List batches, newest first
     Batches(batches::ListArgs),
-    /// Shows one batch: its counts and its lanes
+    /// Show one batch with its counts
     Status(batches::StatusArgs),
-    /// Follows a batch until it is closed
+    /// Show the progress of a batch until it is closed
     Watch(watch::Args),
-    /// Claims nothing more from a batch until it is resumed
+    /// Pause a batch: requests in flight may finish, no new ones start
     Pause(control::PauseArgs),
-    /// Lets a paused batch go on
+    /// Resume a paused batch
     Resume(control::Args),
-    /// Stops a batch: what is in flight may finish, the rest never runs
+    /// Cancel a batch: requests in flight may finish, the rest never runs
     Cancel(control::Args),
-    /// Puts finished lines of a batch back to run again
+    /// Run finished lines of a batch again, by default the failed ones
     Retry(retry::Args),
     /// Delete a closed batch with its results
     Delete(delete::Args),
-    /// Writes the results of a batch
+    /// Write the results of a batch
     Results(results::Args),
-    /// Writes finished lines of a batch as a table
+    /// Export finished lines of a batch as JSONL, CSV or XLSX
     Export(results::ExportArgs),
-    /// Shows the tries of one line that failed and were repeated
+    /// Show the failed attempts of one line
     Attempts(batches::AttemptsArgs),
-    /// Asks an object and waits for its answer
+    /// Call a method of an object and wait for the reply
     Call(messages::call::Args),
-    /// Lists calls, shows one, or says how they do
+    /// List calls, show one call, or show call statistics
     Calls(messages::calls::Args),
-    /// Lists messages that wait, or sends one
+    /// List waiting messages, or send one
     Messages(messages::queues::Args),
-    /// Reads, follows and appends events
+    /// Read, follow and append events; read and keep snapshots
     Events(messages::events::Args),
-    /// Lists messages that were given up on, sends them again, or forgets them
+    /// List, replay and discard messages that were given up on
     DeadLetters(messages::dead_letters::Args),
-    /// Lists the processes that take part
+    /// List the processes that work on this database
     Instances(messages::members::InstancesArgs),
-    /// Lists the partitions of messages and who runs them
+    /// List the partitions of messages and their owners
     Partitions(messages::members::PartitionsArgs),
-    /// Prints or applies the least rights that roles of PostgreSQL need
+    /// Print or apply the minimal privileges for PostgreSQL roles
     Grants(messages::grants::Args),
-    /// Brings a database's schema up to date
+    /// Migrate the database schema
     Migrate(migrate::Args),
-    /// Audits every batch of a database: is every line in exactly one place?
+    /// Check the database for inconsistencies
     Doctor(doctor::Args),
-    /// Shows the configuration in force, and where each value came from
+    /// Show the effective configuration and where each value comes from
     Config(config::ShowArgs),
-    /// Prints a completion script for a shell
+    /// Print a completion script for a shell
     Completions(completions::Args),
 }
 

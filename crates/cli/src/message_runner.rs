@@ -1,9 +1,9 @@
-//! The messages of this process: a runner with the handlers and publishers that the configuration
-//! names, and the consumers that fill the inbox.
+//! Runs messages in this process: with the handlers and publishers of the configuration, and the
+//! consumers that fill the inbox.
 //!
 //! Holds throughout: a process for which the configuration names no handler, publisher or consumer
-//! runs no messages, since one without handlers would take partitions from those that have them; all
-//! parts end together, and what runs may finish within the grace.
+//! runs no messages, since without handlers it would take partitions from processes that have
+//! them; all parts end together, and handlers that run may finish within the grace time.
 
 use std::sync::Arc;
 
@@ -40,8 +40,8 @@ enum Consumer {
 }
 
 impl MessageRunner {
-    /// Joins those who run the messages of this database. None when the configuration names nothing
-    /// to do.
+    /// Joins the processes that run the messages of this database. None when the configuration names
+    /// no handler, publisher or consumer.
     pub(crate) async fn start(
         context: &Context,
         store: &Arc<dyn Store>,
@@ -61,7 +61,7 @@ impl MessageRunner {
         }
     }
 
-    /// Who sends and asks here: the runner is told at once.
+    /// A client that wakes this runner at once.
     pub(crate) fn client(&self) -> Client {
         self.runner.client()
     }
@@ -72,7 +72,7 @@ impl MessageRunner {
         move || handle.gauges()
     }
 
-    /// Runs until it is stopped. An error when it broke off.
+    /// Runs until it is stopped. Fails when the runner ends by itself.
     pub(crate) async fn run(self, stop: Stop) -> anyhow::Result<()> {
         let Self { mut runner, consumers } = self;
         let mut consuming = JoinSet::new();
@@ -82,9 +82,9 @@ impl MessageRunner {
         }
         tokio::select! {
             () = stop.given() => {}
-            () = runner.wait() => anyhow::bail!("the message runner broke off"),
+            () = runner.wait() => anyhow::bail!("the message runner ended unexpectedly"),
         }
-        // What came in is taken in before those who handle it leave.
+        // Messages that were received are stored before the handlers stop.
         while consuming.join_next().await.is_some() {}
         runner.stop().await;
         Ok(())
@@ -122,8 +122,8 @@ fn runner(
     Ok(builder)
 }
 
-/// The publishers. What happens to batches and no publisher takes is of interest to nobody, and is no
-/// dead letter.
+/// The publishers. Messages about batches that no publisher takes are discarded; they are not dead
+/// letters.
 fn routes(config: &Config) -> anyhow::Result<Routes> {
     let mut routes = Vec::new();
     for (name, publish) in &config.tables.publish {
@@ -148,13 +148,13 @@ fn routes(config: &Config) -> anyhow::Result<Routes> {
     Ok(Routes::new(routes)?)
 }
 
-/// What the batch plane says.
+/// Messages about batches.
 fn of_batches() -> Patterns {
     let kinds = BATCH_KINDS.into_iter().map(Into::into).collect();
     Patterns { kinds, streams: vec!["batch/*".into()], owners: Vec::new() }
 }
 
-/// Takes what nobody else wants.
+/// Discards messages that no other route takes.
 struct Discard;
 
 #[async_trait::async_trait]
@@ -189,29 +189,32 @@ fn consumers(config: &Config, client: &Client) -> anyhow::Result<Vec<Consumer>> 
 }
 
 fn bad_option(kind: &str, name: &str, bad: BadOption) -> anyhow::Error {
-    let what = format!("[{kind}.{name}] cannot be used as it is configured");
-    let remedy = "correct what the cause names; docs/configuration.md lists the options.";
+    let what = format!("the configuration of [{kind}.{name}] is not valid");
+    let remedy = "correct it; docs/configuration.md lists the options.";
     anyhow::Error::new(bad).context(CliError::new(Exit::Config, what, remedy))
 }
 
-/// Why the runner did not start.
+/// Explains why the runner did not start.
 fn refused(config: &Config, error: windrow::store::Error) -> anyhow::Error {
     let kind = error.kind;
     let error = anyhow::Error::new(error);
     match kind {
         Kind::Conflict => {
             let what = format!(
-                "the messages of this database are run otherwise than by service {:?} with {} \
-                 partitions",
+                "the messages of this database are not run by service {:?} with {} partitions",
                 config.service, config.bounds.messages.partitions
             );
             let remedy = "set `messages.service` and `messages.partitions` to what `windrow partitions` \
-                          shows, or give --no-messages.";
+                          prints, or add --no-messages.";
             error.context(CliError::new(Exit::Config, what, remedy))
         }
         Kind::Invalid => {
-            let remedy = "correct the bound that the cause names; `windrow config` shows all.";
-            error.context(CliError::new(Exit::Config, "messages cannot be run so", remedy))
+            let remedy = "correct the value; `windrow config` lists all of them.";
+            error.context(CliError::new(
+                Exit::Config,
+                "the configuration of messages is not valid",
+                remedy,
+            ))
         }
         _ => error.context("messages could not be started"),
     }
@@ -224,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_publishes_of_batches_is_no_dead_letter() {
+    fn a_message_about_a_batch_that_no_publisher_takes_is_no_dead_letter() {
         let owner = Owner::new("ann").unwrap();
         let patterns = of_batches();
         assert!(patterns.matches(&owner, "batch/1", "batch.cancelled"));

@@ -1,10 +1,10 @@
-//! `windrow migrate`: brings a database's schema up to date, and nothing else.
+//! `windrow migrate`: migrates the database schema, and nothing else.
 
 use crate::context::Context;
 use crate::exit_code::Exit;
 
-/// Every command migrates when it opens a database that is behind; this one is for doing it
-/// beforehand, with a role that may change tables.
+/// Migrate the database schema. Every command does so when it opens an older database; this one does
+/// only that, for example with a role that may change tables.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 

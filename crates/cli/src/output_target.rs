@@ -1,6 +1,6 @@
-//! Where lines for a person go: a file, standard output, or a device.
+//! Where a command writes lines: a file, standard output, or a device.
 //!
-//! Holds throughout: a file appears whole or not at all, and an older one stays until then.
+//! Holds throughout: a file appears complete or not at all, and an older one stays until then.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ const PIECE_BYTES: usize = 1 << 20;
 /// Anything that takes bytes.
 pub(crate) type Out<'a> = &'a mut (dyn AsyncWrite + Send + Unpin);
 
-/// Where lines go.
+/// Where lines are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OutputTarget {
     Standard,
@@ -27,10 +27,7 @@ pub(crate) enum OutputTarget {
 impl OutputTarget {
     /// `-` is standard output.
     pub(crate) fn of(path: PathBuf) -> Self {
-        match path.as_os_str() == "-" {
-            true => OutputTarget::Standard,
-            false => OutputTarget::File(path),
-        }
+        if path.as_os_str() == "-" { OutputTarget::Standard } else { OutputTarget::File(path) }
     }
 
     /// The path, if it has one.
@@ -41,7 +38,7 @@ impl OutputTarget {
         }
     }
 
-    /// For people.
+    /// The name to print.
     pub(crate) fn name(&self) -> String {
         match self {
             OutputTarget::Standard => "standard output".to_owned(),
@@ -49,7 +46,7 @@ impl OutputTarget {
         }
     }
 
-    /// Err when nothing could be written there later.
+    /// Fails if nothing could be written there later.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         let OutputTarget::File(path) = self else { return Ok(()) };
         let tried = if path.is_dir() {
@@ -61,12 +58,12 @@ impl OutputTarget {
         };
         tried.with_context(|| {
             let what = format!("could not write {}", path.display());
-            let remedy = "name a file in a folder that can be written to with --out.";
+            let remedy = "name a file in a writable folder with --out.";
             CliError::new(Exit::Outputs, what, remedy)
         })
     }
 
-    /// Writes what `fill` gives. A failure is told with `remedy`.
+    /// Writes what `fill` produces. An error carries `remedy`.
     pub(crate) async fn put(
         &self,
         remedy: impl Into<String>,

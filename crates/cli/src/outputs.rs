@@ -1,5 +1,5 @@
-//! Results on their way to a person's file: from the outputs that the engine wrote, or from the
-//! database when those are not there.
+//! Copies the results of a batch to a file of the user: from the outputs that the engine stored, or from
+//! the database when those are not available.
 
 use futures_util::TryStreamExt as _;
 use tokio::io::AsyncWriteExt as _;
@@ -45,7 +45,7 @@ impl Results<'_> {
     /// Writes one of the two files; an error says where and what to do.
     pub(crate) async fn put(&self, kind: OutputKind, output: &OutputTarget) -> anyhow::Result<()> {
         let remedy = format!(
-            "make room or choose another place, then `windrow results {} --out FILE`, or the same \
+            "free disk space or choose another file, then `windrow results {} --out FILE`, or the same \
              command again; nothing is lost.",
             self.batch.id
         );
@@ -63,7 +63,7 @@ impl Results<'_> {
                         }
                         Ok(())
                     }
-                    // Another machine's folder, or tidied away: the database has it all.
+                    // In a folder of another machine, or deleted: the database has all results.
                     Err(_) => self.copy_from_store(kind, out).await,
                 },
                 None => Ok(()),

@@ -1,4 +1,4 @@
-//! `windrow results` and `windrow export`: what came of a batch's lines.
+//! `windrow results` and `windrow export`: the results of a batch, as files.
 
 use std::path::PathBuf;
 
@@ -14,37 +14,37 @@ use crate::output_target::OutputTarget;
 use crate::outputs::{OutputKind, Results};
 use crate::{retry, text};
 
-/// Writes the results of a batch, as OpenAI's batches have them, in the order of the file.
+/// Write the results of a batch in the format of OpenAI's batch API, in the order of the input file.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A batch's id, the beginning of it, or `last`
+    /// The batch: its id, the first characters of it, or `last`
     batch: BatchSelector,
-    /// The lines that did not complete, instead of those that did
+    /// Write the lines that did not complete instead of those that did
     #[arg(long)]
     errors: bool,
-    /// Where to; `-` is standard output
+    /// Output file; `-` is standard output
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
 }
 
-/// Writes finished lines of a batch as a table.
+/// Export finished lines of a batch as JSONL, CSV or XLSX.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExportArgs {
-    /// A batch's id, the beginning of it, or `last`
+    /// The batch: its id, the first characters of it, or `last`
     batch: BatchSelector,
-    /// How rows are written
+    /// Output format
     #[arg(long, value_enum, default_value_t = FormatArg::Jsonl)]
     format: FormatArg,
-    /// Which columns, separated by commas; `response:/a/b` is a part of the answer
+    /// Columns, separated by commas; `response:/a/b` is a JSON pointer into the response
     #[arg(long, value_name = "COLUMN", value_delimiter = ',', value_parser = column)]
     columns: Vec<Column>,
-    /// Only lines with these outcomes: completed, failed, not_found, skipped
+    /// Only lines with these statuses, separated by commas: completed, failed, not_found, skipped
     #[arg(long, value_name = "STATUS", value_delimiter = ',', value_parser = retry::status)]
     status: Vec<Status>,
-    /// Puts an apostrophe before texts that a spreadsheet would take for a formula (csv, xlsx)
+    /// Prefix texts that a spreadsheet would treat as a formula with an apostrophe (csv, xlsx)
     #[arg(long)]
     defuse: bool,
-    /// Where to; `-` is standard output
+    /// Output file; `-` is standard output
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
 }
@@ -65,7 +65,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     output.check()?;
     let store = context.open_existing().await?;
     let batch = args.batch.find(context, &*store).await?;
-    // Outputs that cannot be reached are no hindrance: the database has it all.
+    // Without the stored outputs, the results are read from the database.
     let storage = Storage::open(&context.config.storage).ok();
     let results = Results {
         store: &*store,
@@ -93,11 +93,11 @@ pub(crate) async fn export(context: &Context, args: ExportArgs) -> anyhow::Resul
     if !args.columns.is_empty() {
         export.columns = args.columns;
     }
-    let remedy = "make room or choose another place, and export again.";
+    let remedy = "free disk space or choose another file, and export again.";
     let scope = context.scope();
     let fill = async |mut out: crate::output_target::Out<'_>| {
         let written = export.write(&*store, &scope, batch.id, &mut out).await;
-        written.map(drop).context("the export broke off")
+        written.map(drop).context("the export was interrupted")
     };
     output.put(remedy, fill).await?;
     print_written(context, &output, batch.id)
@@ -110,7 +110,7 @@ fn print_written(
 ) -> anyhow::Result<Exit> {
     if let OutputTarget::File(path) = output {
         let value = serde_json::json!({ "batch": batch, "written": path });
-        context.print_result(&value, || format!("written: {}", text::one_line(&output.name())))?;
+        context.print_result(&value, || format!("Written: {}", text::one_line(&output.name())))?;
     }
     Ok(Exit::Success)
 }

@@ -1,4 +1,4 @@
-//! `windrow retry`: puts finished lines back to run again, in bounded steps.
+//! `windrow retry`: makes finished lines run again, in bounded steps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,12 +22,12 @@ use crate::{text, watch};
 /// How long every target may be out of reach.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(300);
 
-/// Puts finished lines of a batch back to run again; their results are replaced when they are done.
+/// Run finished lines of a batch again; their results are replaced when they are done.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A batch's id, the beginning of it, or `last`
+    /// The batch: its id, the first characters of it, or `last`
     batch: BatchSelector,
-    /// All lines with one of these outcomes: completed, failed, not_found, skipped
+    /// Lines with one of these statuses, separated by commas: completed, failed, not_found, skipped
     #[arg(
         long,
         value_name = "STATUS",
@@ -37,13 +37,13 @@ pub(crate) struct Args {
         conflicts_with = "lines"
     )]
     status: Vec<Status>,
-    /// These lines, by their numbers in the file, as `1-5,9`
+    /// Only these lines, by their numbers in the file, for example `1-5,9`
     #[arg(long, value_name = "LINES")]
     lines: Option<LineSet>,
-    /// Runs them here and now, to the batch's end
+    /// Run them in this process now, until the batch is closed
     #[arg(long)]
     work: bool,
-    /// Where `--work` sends them [default: where `windrow run` sent them]
+    /// Base URL for `--work` [default: the one that `windrow run` used]
     #[arg(long, value_name = "URL", value_parser = url, requires = "work")]
     to: Option<Url>,
     #[command(flatten)]
@@ -55,7 +55,7 @@ pub(crate) fn status(word: &str) -> Result<Status, String> {
     let known = Status::ALL.into_iter().find(|status| status.as_str() == word);
     known.ok_or_else(|| {
         let words: Vec<_> = Status::ALL.iter().map(|status| status.as_str()).collect();
-        format!("there is no such status; the statuses are {}", words.join(", "))
+        format!("not a status; the statuses are {}", words.join(", "))
     })
 }
 
@@ -82,8 +82,8 @@ impl Args {
     fn executor(&self, context: &Context, batch: &Batch) -> anyhow::Result<HttpExecutor> {
         let sent_to = || url(batch.metadata.get("to")?).ok();
         let to = self.to.clone().or_else(sent_to).ok_or_else(|| {
-            let what = format!("nobody knows where the lines of batch {} go", batch.id);
-            CliError::usage(what, "say so with --to.")
+            let what = format!("the upstream of batch {} is not known", batch.id);
+            CliError::usage(what, "give its URL with --to.")
         })?;
         self.upstream.executor(context, &to)
     }
@@ -114,14 +114,14 @@ async fn work(
         context.print_result(&batch, || watch::closed(&batch))?;
         return Ok(watch::exit_code(&batch));
     }
-    let again = format!("`windrow retry {id} --work` goes on; nothing is lost.");
+    let again = format!("`windrow retry {id} --work` resumes; nothing is lost.");
     let (exit_code, what) = match outcome.stop_reason {
         StopReason::Signal | StopReason::Closed => {
             (Exit::Stopped, "stopped before the end".to_owned())
         }
         StopReason::Unreachable(trouble) => {
-            let trouble = trouble.unwrap_or_else(|| "no answer".to_owned());
-            (Exit::Unreachable, format!("the upstream was out of reach: {trouble}"))
+            let trouble = trouble.unwrap_or_else(|| "no response".to_owned());
+            (Exit::Unreachable, format!("the upstream was unreachable: {trouble}"))
         }
         StopReason::OutputFailed(error) => {
             (Exit::Outputs, format!("could not write the outputs: {error}"))
@@ -152,7 +152,7 @@ async fn reprocess(
 
 fn output(batch: &Batch, moved: u64) -> String {
     if moved == 0 {
-        return format!("batch {}: no line to retry.", batch.id);
+        return format!("batch {}: no lines to retry.", batch.id);
     }
     let lines =
         if moved == 1 { "1 line".to_owned() } else { format!("{} lines", text::count(moved)) };

@@ -1,4 +1,4 @@
-//! `windrow serve`: the API and a worker in one process.
+//! `windrow serve`: the HTTP API and a worker in one process.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -28,29 +28,27 @@ use crate::run::url;
 use crate::upstream::{DEFAULT, UpstreamArgs};
 use crate::{keys, log, text};
 
-/// The variable that sets the admin's key.
+/// The environment variable that sets the admin key.
 const ADMIN_KEY: &str = "WINDROW_ADMIN_KEY";
 
-/// Serves the API, and works on every batch, until SIGTERM or SIGINT.
+/// Serve the HTTP API and run batches and messages until SIGTERM or SIGINT.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where to listen [env: WINDROW_LISTEN] [default: 127.0.0.1:8080]
+    /// Address to listen on [env: WINDROW_LISTEN] [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR")]
     listen: Option<SocketAddr>,
-    /// The upstream of every model that the configuration does not name
+    /// Base URL of the upstream for models that the configuration does not name
     #[arg(long, value_name = "URL", value_parser = url)]
     to: Option<Url>,
     #[command(flatten)]
     upstream: UpstreamArgs,
-    /// Only the API: batches and messages are worked on by `windrow work` elsewhere, on the same
-    /// database
+    /// Serve the API only; `windrow work` processes on the same database run batches and messages
     #[arg(long, conflicts_with = "to")]
     no_work: bool,
-    /// No messages: neither run here, nor in the API
+    /// Disable messages: neither run them nor serve their API
     #[arg(long)]
     no_messages: bool,
-    /// How lines of the log look [env: WINDROW_LOG_FORMAT] [default: text]; WINDROW_LOG says what is
-    /// logged
+    /// Format of the log [env: WINDROW_LOG_FORMAT] [default: text]; WINDROW_LOG sets the filter
     #[arg(long, value_enum)]
     log_format: Option<LogFormat>,
 }
@@ -131,13 +129,13 @@ fn executor(
 fn tls(context: &Context) -> anyhow::Result<Option<Tls>> {
     let Some((cert, key)) = &context.config.tls else { return Ok(None) };
     let tls = Tls::read(cert, key).with_context(|| {
-        let remedy = "`tls_cert` and `tls_key` name files with a certificate and its key, as PEM.";
-        CliError::new(Exit::Config, "the server cannot speak TLS as it is configured", remedy)
+        let remedy = "`tls_cert` and `tls_key` must name PEM files with a certificate and its key.";
+        CliError::new(Exit::Config, "the TLS configuration is not valid", remedy)
     })?;
     Ok(Some(tls))
 }
 
-/// Says where it is, and on a first start the admin's key, once.
+/// Prints the address, and on the first start the admin key, which is shown only once.
 async fn greet(
     context: &Context,
     store: &dyn Store,
@@ -152,16 +150,16 @@ async fn greet(
         "admin_key": made.as_ref().map(ApiKey::reveal),
     });
     context.print_result(&value, || {
-        let work = if no_work { ", without a worker for batches" } else { "" };
-        let mut output = format!("Windrow listens on {address}{work}.");
+        let work = if no_work { ", without a batch worker" } else { "" };
+        let mut output = format!("Listening on {address}{work}.");
         if let Some(api_key) = &made {
-            output += &format!("\nThe admin's key, shown only now: {}", api_key.reveal());
+            output += &format!("\nAdmin key (shown only once): {}", api_key.reveal());
         }
         output
     })
 }
 
-/// Makes sure that there is an admin. Gives the key when it was made here.
+/// Makes sure that there is an admin key. Gives it when it was created here.
 async fn admin_key(context: &Context, store: &dyn Store) -> anyhow::Result<Option<ApiKey>> {
     let spec = KeySpec {
         owner: context.config.owner.clone(),
@@ -171,18 +169,18 @@ async fn admin_key(context: &Context, store: &dyn Store) -> anyhow::Result<Optio
     };
     if let Some(chosen) = std::env::var(ADMIN_KEY).ok().filter(|text| !text.is_empty()) {
         let api_key = ApiKey::chosen(&chosen).with_context(|| {
-            let remedy = "choose a longer one, or unset it to have one made.";
-            CliError::new(Exit::Config, format!("{ADMIN_KEY} cannot be a key"), remedy)
+            let remedy = "choose a longer one, or unset the variable to have one generated.";
+            CliError::new(Exit::Config, format!("{ADMIN_KEY} is not usable as a key"), remedy)
         })?;
         return match store.find_key(&api_key.hash()).await {
             Ok(key) if key.role == Role::Admin => Ok(None),
-            Ok(_) => Err(not_admins("is the key of a member")),
+            Ok(_) => Err(not_admins("belongs to a member, not to an admin")),
             Err(error) if error.kind == Kind::Missing => {
                 match store.add_key(api_key.to_new_key(KeyId::new(), spec)).await {
                     Ok(_) => Ok(None),
-                    // It is known, and not let in.
+                    // The store knows it, and does not accept it any more.
                     Err(error) if error.kind == Kind::Conflict => {
-                        Err(not_admins("was revoked, or is past its end"))
+                        Err(not_admins("was revoked, or has expired"))
                     }
                     Err(error) => Err(error.into()),
                 }
@@ -197,14 +195,14 @@ async fn admin_key(context: &Context, store: &dyn Store) -> anyhow::Result<Optio
 }
 
 fn not_admins(why: &str) -> anyhow::Error {
-    let remedy = "choose another, or unset it to use the keys that there are.";
+    let remedy = "choose another, or unset the variable to use the existing keys.";
     CliError::new(Exit::Config, format!("the key in {ADMIN_KEY} {why}"), remedy).into()
 }
 
-/// Which targets the configuration serves, and which paths of them.
+/// Which targets have an upstream, and which endpoints of them.
 struct Served {
     named: HashMap<Target, Vec<String>>,
-    /// None when every other target is refused.
+    /// Endpoints of all other targets; none when those are refused.
     others: Option<Vec<String>>,
 }
 
@@ -215,7 +213,7 @@ impl Served {
             table.targets.iter().map(|target| (target.clone(), table.endpoints.clone()))
         });
         let default = tables.get(DEFAULT).map(|table| table.endpoints.clone());
-        // One that only takes files in, and knows of no upstream, leaves it to those who work.
+        // A server without a worker and without upstreams leaves the check to the workers.
         let anything = args.to.is_some() || (args.no_work && tables.is_empty());
         Self { named: named.collect(), others: default.or(anything.then(Vec::new)) }
     }

@@ -1,4 +1,4 @@
-//! Numbers and text as people read them.
+//! Formats numbers, times and sizes for people, and prints lines.
 
 use std::io::{self, Write as _};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Where requests go: what the command line and the configuration say of upstreams.
+//! Where requests are sent: the upstreams of the command line and the configuration.
 //!
 //! Holds throughout: a key or header of the configuration is never sent to another origin than the
 //! one it was configured for.
@@ -20,16 +20,16 @@ pub(crate) const DEFAULT: &str = "default";
 /// How the upstream that `--to` names is treated.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct UpstreamArgs {
-    /// Most requests in flight
+    /// Maximum number of concurrent requests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     concurrency: Option<u32>,
-    /// The variable that holds the API key, sent as `Authorization: Bearer`
+    /// Environment variable with the API key, sent as `Authorization: Bearer`
     #[arg(long, value_name = "VAR", conflicts_with = "api_key_file")]
     api_key_env: Option<String>,
-    /// The file that holds the API key
+    /// File with the API key
     #[arg(long, value_name = "PATH")]
     api_key_file: Option<PathBuf>,
-    /// A header of every request; may be repeated
+    /// Header to add to every request; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     header: Vec<(String, String)>,
 }
@@ -59,8 +59,8 @@ impl UpstreamArgs {
         let named = tables.into_iter().map(|(name, table)| Upstream { name, ..table });
         let upstreams: Vec<_> = named.collect();
         if upstreams.is_empty() && default.is_none() {
-            let what = "no upstream is named, so there is nowhere to send lines to";
-            let remedy = "give one with --to, or [upstreams.NAME] in the configuration.";
+            let what = "no upstream is configured";
+            let remedy = "give one with --to, or as [upstreams.NAME] in the configuration.";
             return Err(CliError::usage(what, remedy).into());
         }
         build(Config { upstreams, default }).map(Some)
@@ -89,7 +89,7 @@ impl UpstreamArgs {
 fn build(config: Config) -> anyhow::Result<HttpExecutor> {
     HttpExecutor::new(config).context(CliError::new(
         Exit::Config,
-        "an upstream cannot be used as it is configured",
-        "correct what the cause names, in the configuration or on the command line.",
+        "the configuration of an upstream is not valid",
+        "correct it in the configuration or on the command line.",
     ))
 }

@@ -1,4 +1,4 @@
-//! `windrow watch`: follows a batch that others work on, until it is closed.
+//! `windrow watch`: shows the progress of a batch that other processes run, until it is closed.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::exit_code::Exit;
 use crate::progress::{Screen, Style, View};
 use crate::text;
 
-/// How often the batch is looked at: O(lanes), whatever its size.
+/// How often the batch is read: O(lanes), whatever its size.
 const POLL_EVERY: Duration = Duration::from_millis(500);
 
-/// Follows a batch until it is closed.
+/// Show the progress of a batch until it is closed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A batch's id, the beginning of it, or `last`
+    /// The batch: its id, the first characters of it, or `last`
     batch: BatchSelector,
 }
 
@@ -55,12 +55,13 @@ fn view(batch: &Batch) -> View {
     }
 }
 
-/// How a closed batch ends its command.
+/// The exit code for a closed batch.
 pub(crate) fn exit_code(batch: &Batch) -> Exit {
     let counts = &batch.counts;
-    match batch.state == State::Completed && counts.failed + counts.not_found == 0 {
-        true => Exit::Success,
-        false => Exit::SomeFailed,
+    if batch.state == State::Completed && counts.failed + counts.not_found == 0 {
+        Exit::Success
+    } else {
+        Exit::SomeFailed
     }
 }
 

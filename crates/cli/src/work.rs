@@ -1,4 +1,4 @@
-//! `windrow work`: a worker for every batch and for messages, until it is asked to stop.
+//! `windrow work`: runs batches and messages until it is stopped.
 
 use std::sync::Arc;
 
@@ -14,20 +14,19 @@ use crate::run::url;
 use crate::upstream::UpstreamArgs;
 use crate::{log, text};
 
-/// Works on every batch whose target an upstream serves, and runs the messages that the configuration
-/// names handlers and publishers for, until SIGTERM or SIGINT. Several may work on one database.
+/// Run all batches whose targets have an upstream, and the messages that the configuration has handlers
+/// and publishers for, until SIGTERM or SIGINT. Several workers may share one database.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The upstream of every target that the configuration does not name
+    /// Base URL of the upstream for targets that the configuration does not name
     #[arg(long, value_name = "URL", value_parser = url)]
     to: Option<Url>,
     #[command(flatten)]
     upstream: UpstreamArgs,
-    /// No messages: only batches
+    /// Run batches only, no messages
     #[arg(long)]
     no_messages: bool,
-    /// How lines of the log look [env: WINDROW_LOG_FORMAT] [default: text]; WINDROW_LOG says what is
-    /// logged
+    /// Format of the log [env: WINDROW_LOG_FORMAT] [default: text]; WINDROW_LOG sets the filter
     #[arg(long, value_enum)]
     log_format: Option<LogFormat>,
 }

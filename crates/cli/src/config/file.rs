@@ -1,4 +1,4 @@
-//! The configuration file: TOML, every key known, every complaint with its line.
+//! The configuration file: TOML with known keys only; every error names its line.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ pub(crate) struct File {
     pub(crate) tables: Tables,
 }
 
-/// The table of those that lines are sent to.
+/// The table of upstreams.
 const UPSTREAMS: &str = "upstreams";
 /// The table whose keys are named with it and a full stop: `messages.partitions`.
 const MESSAGES: &str = "messages";
@@ -88,7 +88,7 @@ impl ConfigText<'_> {
         bad_toml(self.path, self.text, error)
     }
 
-    /// A key that nobody knows, by the place where it begins.
+    /// An unknown key, by the position where it starts.
     pub(super) fn unknown<'a>(
         self,
         at: usize,
@@ -129,13 +129,13 @@ fn line_of(text: &str, at: usize) -> usize {
     text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// A key that nobody knows.
+/// An unknown key.
 fn unknown<'a>(
     (path, line): (&Path, usize),
     name: &str,
     known: impl IntoIterator<Item = &'a str>,
 ) -> CliError {
-    let what = format!("{}:{line}: there is no key `{name}`", path.display());
+    let what = format!("{}:{line}: unknown key `{name}`", path.display());
     let remedy = match suggest(name, known) {
         Some(found) => format!("did you mean `{found}`? `windrow config` lists every key."),
         None => "remove it; `windrow config` lists every key.".to_owned(),
@@ -179,10 +179,10 @@ mod tests {
     #[test]
     fn an_unknown_key_is_named_with_its_line_and_the_nearest_one() {
         let output = complaint("claim_min = 1\nclaim_mx = 3\n");
-        assert!(output.starts_with("error: w.toml:2: there is no key `claim_mx`\n"), "{output}");
+        assert!(output.starts_with("error: w.toml:2: unknown key `claim_mx`\n"), "{output}");
         assert!(output.contains("did you mean `claim_max`?"), "{output}");
         let output = complaint("[upstreams.a]\nbase_url = \"http://h\"\nconnect_ms_mx = 3\n");
-        assert!(output.starts_with("error: w.toml:3: there is no key `connect_ms_mx`"), "{output}");
+        assert!(output.starts_with("error: w.toml:3: unknown key `connect_ms_mx`"), "{output}");
         assert!(output.contains("did you mean `connect_ms_max`?"), "{output}");
     }
 
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(file.entries["messages.service"], entry("shop", 3));
         let output = complaint("[messages]\npartition = 3\n");
         assert!(
-            output.starts_with("error: w.toml:2: there is no key `messages.partition`"),
+            output.starts_with("error: w.toml:2: unknown key `messages.partition`"),
             "{output}"
         );
         assert!(output.contains("did you mean `messages.partitions`?"), "{output}");

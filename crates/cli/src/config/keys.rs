@@ -1,6 +1,6 @@
-//! Every bound by name: what it bounds, where it belongs, and how far it may be moved.
+//! The numeric configuration keys: what each one limits, which field it sets, and its range.
 //!
-//! Holds throughout: a bound's default is the engine's own, so that this table cannot drift from it;
+//! Holds throughout: the default of a key is the engine's own, so that this table cannot drift from it;
 //! the names of seed 001 are kept, and count in the environment without a prefix too.
 
 use windrow::domain::lease::TRANCHE_LINES_MAX;
@@ -8,7 +8,7 @@ use windrow::domain::partition::PARTITIONS_MAX;
 use windrow::engine;
 use windrow::prelude::IngestOptions;
 
-/// The bounds that the table moves.
+/// The options that the keys set.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bounds {
     pub(crate) engine: engine::Options,
@@ -17,13 +17,13 @@ pub(crate) struct Bounds {
     pub(crate) messages: engine::messages::Options,
 }
 
-/// A bound's value.
+/// The value of a key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Value {
     WithPayload(u64),
     Decimal(f64),
     Switch(bool),
-    /// No bound at all.
+    /// No limit.
     None,
 }
 
@@ -38,7 +38,7 @@ impl std::fmt::Display for Value {
     }
 }
 
-/// What a value may be.
+/// The type and range of a value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     WithPayload(u64, u64),
@@ -48,11 +48,11 @@ pub(crate) enum Kind {
     Optional(u64, u64),
 }
 
-/// One bound.
+/// One key.
 pub(crate) struct Key {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
-    /// Named by the seed: the environment may name it without a prefix.
+    /// May also be set by an environment variable without the prefix `WINDROW_`.
     pub(crate) bare: bool,
     pub(crate) kind: Kind,
     pub(crate) get: fn(&Bounds) -> Value,
@@ -60,7 +60,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// Reads a value, or says what it may be.
+    /// Parses a value; the error says what is allowed.
     pub(crate) fn read(&self, text: &str) -> Result<Value, String> {
         let text = text.trim();
         let plain = text.replace('_', "");
@@ -188,66 +188,66 @@ const AGE_SECS_MAX: u64 = 100 * 366 * 24 * 3600;
 const TIB: u64 = 1 << 40;
 const PARTITIONS: u64 = PARTITIONS_MAX as u64;
 
-/// All of them, in the order in which people read them.
+/// All keys, in the order in which `windrow config` prints them.
 pub(crate) const KEYS: &[Key] = &[
     key!("ingest_min_rows", true, whole 1..=65_536, ingest.rows_min,
-        "fewest rows of one transaction while a file comes in, and how many it starts with"),
+        "minimum rows per transaction while a file is loaded, and the first size"),
     key!("ingest_max_rows", true, whole 1..=65_536, ingest.chunk_lines_max,
-        "most rows of one transaction while a file comes in"),
+        "maximum rows per transaction while a file is loaded"),
     key!("ingest_max_batch_bytes", true, whole 1..=8 << 20, ingest.chunk_bytes_max,
-        "most bytes of one transaction while a file comes in"),
+        "maximum bytes per transaction while a file is loaded"),
     key!("db_p50_ms", true, whole 1..=HOUR_MS, ingest.db_p50_ms,
-        "transactions of an ingest grow until they take this long"),
+        "transactions grow until they take this long"),
     key!("db_p95_ms", true, whole 1..=HOUR_MS, ingest.db_p95_ms,
-        "transactions of an ingest that take longer shrink"),
+        "transactions that take longer shrink"),
     key!("worker_target_slice_ms", true, whole 1..=HOUR_MS, engine.slice.slice_ms,
         "how long the lines of one claim should take"),
     key!("claim_min", true, whole 1..=CLAIM_MAX, engine.slice.claim_min,
-        "fewest lines of a claim"),
+        "minimum lines per claim"),
     key!("claim_max", true, whole 1..=CLAIM_MAX, engine.slice.claim_max,
-        "most lines of a claim"),
+        "maximum lines per claim"),
     key!("claim_bytes_max", false, whole 1..=TIB, engine.slice.bytes_max,
-        "most bytes of a claim's lines"),
+        "maximum bytes per claim"),
     key!("safety_factor", true, decimal 0.01..=1.0, engine.slice.safety_factor,
-        "the part of the slice that is planned for"),
+        "share of the slice that is planned for"),
     key!("lock_floor_ms", true, whole 100..=HOUR_MS, engine.slice.lock_floor_ms,
         "shortest lease"),
     key!("lock_cap_ms", true, whole 100..=HOUR_MS, engine.slice.lock_cap_ms,
         "longest lease"),
     key!("max_attempts_error", true, whole 1..=1000, engine.retry.attempts_max,
-        "most tries of a line"),
+        "maximum attempts per line"),
     key!("max_attempts_not_found", true, whole 1..=1000, engine.retry.attempts_not_found_max,
-        "most tries of a line that the target says it does not have"),
+        "maximum attempts per line that the upstream answers with not found"),
     key!("backoff_ms_min", false, whole 1..=DAY_MS, engine.retry.backoff_ms_min,
-        "longest wait before the second try; doubles with each further one"),
+        "longest delay before the second attempt; doubles with each further one"),
     key!("backoff_ms_max", false, whole 1..=DAY_MS, engine.retry.backoff_ms_max,
-        "longest wait there is, also for a Retry-After"),
+        "longest delay between attempts, also for Retry-After"),
     key!("in_flight_max", false, whole 1..=100_000, engine.in_flight_max,
-        "most requests in flight of one process"),
+        "maximum concurrent requests of one process"),
     key!("record_lines_max", false, whole 1..=10_000, engine.record_lines_max,
-        "most outcomes of one turn"),
+        "maximum results written at once"),
     key!("record_bytes_max", false, whole 1..=TIB, engine.record_bytes_max,
-        "most bytes of outcomes that wait, before nothing more is started"),
+        "bytes of results waiting to be written above which no request is started"),
     key!("record_ms_max", false, whole 0..=60_000, engine.record_ms_max,
-        "longest an outcome waits for others"),
+        "longest time that a result waits to be written with others"),
     key!("cpu_max", false, decimal 0.01..=1.0, engine.pressure.cpu_max,
-        "share of all cores beyond which less is claimed"),
+        "share of all cores above which less is claimed"),
     key!("memory_bytes_max", false, whole 0..=TIB, engine.pressure.memory_bytes_max,
-        "memory of the process beyond which less is claimed; 0 for no bound"),
+        "memory of the process above which less is claimed; 0 for no limit"),
     key!("poll_ms", false, whole 10..=HOUR_MS, engine.poll_ms,
-        "how often an idle worker looks for work"),
+        "how often an idle worker polls for work"),
     key!("heartbeat_ms", false, whole 10..=HOUR_MS, engine.heartbeat_ms,
-        "how often an instance says that it is alive"),
+        "how often an instance sends a heartbeat"),
     key!("member_stale_ms", false, whole 100..=DAY_MS, engine.member_stale_ms,
-        "when an instance that fell silent is taken for dead"),
+        "time without a heartbeat after which an instance counts as dead"),
     key!("grace_ms", false, whole 0..=HOUR_MS, engine.grace_ms,
-        "longest wait for what is in flight when asked to stop"),
+        "longest wait for requests in flight on shutdown"),
     key!("sweep_ms_min", false, whole 10..=DAY_MS, engine.sweep_ms_min,
-        "shortest pause between two sweeps"),
+        "minimum interval between sweeps"),
     key!("sweep_ms_max", false, whole 10..=DAY_MS, engine.sweep_ms_max,
-        "longest pause between two sweeps"),
+        "maximum interval between sweeps"),
     key!("sweep_rows_max", false, whole 1..=1_000_000, engine.sweep_rows_max,
-        "most rows that one step of the sweep touches"),
+        "maximum rows per step of the sweep"),
     key!("crashes_max", false, whole 1..=1000, engine.crashes_max,
         "lost leases after which a line that is alone in its lease fails"),
     key!(
@@ -255,48 +255,48 @@ pub(crate) const KEYS: &[Key] = &[
         false,
         switch,
         engine.finalise_inline,
-        "whether the worker that sees a batch end closes it"
+        "whether the worker that finishes a batch closes it"
     ),
     key!("finalise_attempts_max", false, whole 1..=1000, engine.finalise_attempts_max,
-        "most tries for a finalisation that somebody else holds"),
+        "maximum attempts to finalise a batch that another process holds"),
     key!("finalise_wait_ms", false, whole 0..=60_000, engine.finalise_wait_ms,
-        "the wait between those tries"),
+        "delay between those attempts"),
     key!("finalise_lease_ms", false, whole 100..=HOUR_MS, engine.finalise_lease_ms,
-        "how long a finalisation is held before it is renewed or lost"),
+        "lease of a finalisation"),
     key!("output_bytes_max", false, whole 1..=TIB, engine.output_bytes_max,
-        "most bytes of results in memory while outputs are written"),
+        "maximum bytes of results in memory while outputs are written"),
     key!("retention_closed_batch_secs", false, optional 0..=AGE_SECS_MAX, engine.retention.closed_batch_secs,
         "how long closed batches are kept"),
     key!("retention_open_file_secs", false, whole 1..=AGE_SECS_MAX, engine.retention.open_file_secs,
-        "how long files that were never sealed are kept"),
+        "how long incomplete uploads are kept"),
     key!("retention_member_secs", false, whole 1..=AGE_SECS_MAX, engine.retention.member_secs,
-        "how long instances that left are remembered"),
+        "how long instances that left stay in lists"),
     key!("connections_max", false, whole 1..=1_000_000, server.connections_max,
-        "most connections to the server"),
+        "maximum connections to the server"),
     key!("head_ms_max", false, whole 100..=HOUR_MS, server.head_ms_max,
-        "longest wait for the head of a request"),
+        "longest wait for the headers of a request"),
     key!("body_idle_ms_max", false, whole 100..=HOUR_MS, server.body_idle_ms_max,
-        "longest silence within the body of a request"),
+        "longest pause within the body of a request"),
     key!("body_bytes_per_sec_min", false, whole 0..=TIB, server.body_bytes_per_sec_min,
-        "fewest bytes a second of an upload, on average after its first minute"),
+        "minimum rate of an upload in bytes per second, on average after its first minute"),
     key!("body_bytes_max", false, whole 1024..=1 << 30, server.body_bytes_max,
-        "largest body of a call that is no upload"),
+        "maximum bytes of a request body, except uploads"),
     key!("upload_bytes_max", false, whole 1..=TIB, server.upload_bytes_max,
-        "largest file that is uploaded"),
+        "maximum bytes of an uploaded file"),
     key!("uploads_max", false, whole 1..=10_000, server.uploads_max,
-        "most uploads at the same time"),
+        "maximum concurrent uploads"),
     key!("requests_per_sec_max", false, whole 1..=1_000_000, server.requests_per_sec_max,
-        "most requests a second of one owner"),
+        "rate limit of one owner, in requests per second"),
     key!("requests_burst", false, whole 1..=1_000_000, server.requests_burst,
-        "most requests of one owner at once, above the rate"),
+        "burst of one owner above the rate limit"),
     key!("open_batches_max", false, optional 1..=1_000_000, server.open_batches_max,
-        "most batches of one owner that are not closed"),
+        "maximum open batches of one owner"),
     key!("file_secs", false, whole 3600..=AGE_SECS_MAX, server.file_secs,
-        "how long an uploaded file lives that does not say"),
+        "lifetime of an uploaded file that names none"),
     key!("output_secs", false, whole 3600..=2_592_000, server.output_secs,
-        "how long outputs live whose batch does not say"),
+        "lifetime of the outputs of a batch that names none"),
     key!("key_ms_max", false, whole 0..=HOUR_MS, server.key_ms_max,
-        "how long a key is believed before it is looked up again"),
+        "how long an API key is cached"),
     key!("kickoff_ms_max", false, whole 1..=HOUR_MS, server.kickoff_ms_max,
         "longest time slice of a kickoff"),
     key!(
@@ -304,58 +304,58 @@ pub(crate) const KEYS: &[Key] = &[
         false,
         switch,
         server.pending_dashboard,
-        "whether there is a list of what is pending over all jobs"
+        "whether the list of pending items of all jobs is served"
     ),
     key!("server_grace_ms", false, whole 0..=HOUR_MS, server.grace_ms,
         "longest wait for requests in flight when the server stops"),
     key!("messages.partitions", false, whole 1..=PARTITIONS, messages.partitions,
-        "parts that streams are spread over; fixed by whoever runs messages of a database first"),
+        "number of partitions; fixed by the first process that runs messages of a database"),
     key!("messages.own_max", false, whole 1..=PARTITIONS, messages.own_max,
-        "most partitions that one process runs"),
+        "maximum partitions of one process"),
     key!("messages.heartbeat_ms", false, whole 10..=HOUR_MS, messages.heartbeat_ms,
-        "how often a process that runs messages says that it is alive"),
+        "how often a process that runs messages sends a heartbeat"),
     key!("messages.stale_ms", false, whole 21..=HOUR_MS, messages.stale_ms,
-        "when one that fell silent is taken for dead; more than two heartbeats"),
+        "time without a heartbeat after which it counts as dead; more than two heartbeats"),
     key!("messages.poll_ms", false, whole 50..=HOUR_MS, messages.poll_ms,
-        "how often an idle process looks for messages nobody told it of"),
+        "how often an idle process polls for messages"),
     key!("messages.streams_in_flight_max", false, whole 1..=5_000, messages.streams_in_flight_max,
-        "most streams that run at the same time"),
+        "maximum streams that are handled concurrently"),
     key!("messages.held_max", false, whole 1..=10_000, messages.messages_held_max,
-        "most messages in memory"),
+        "maximum messages in memory"),
     key!("messages.held_bytes_max", false, whole 1..=TIB, messages.bytes_held_max,
-        "most bytes of them"),
+        "maximum bytes of messages in memory"),
     key!("messages.commits_in_flight_max", false, whole 1..=64, messages.commits_in_flight_max,
-        "most commits of messages under way"),
+        "maximum concurrent commits of messages"),
     key!("messages.handler_ms_max", false, whole 1..=DAY_MS, messages.handler_ms_max,
-        "longest run of a handler or a publisher"),
+        "timeout of a handler or a publisher"),
     key!("messages.grace_ms", false, whole 0..=HOUR_MS, messages.grace_ms,
-        "longest wait for handlers that run when asked to stop"),
+        "longest wait for running handlers on shutdown"),
     key!("messages.attempts_max", false, whole 1..=1000, messages.retry.attempts_max,
-        "most tries of a message or call; those that reached nobody do not count"),
+        "maximum attempts of a message or call; those without a connection do not count"),
     key!("messages.backoff_ms_min", false, whole 1..=DAY_MS, messages.retry.backoff_ms_min,
-        "longest wait before the second try of a message; doubles with each further one"),
+        "longest delay before the second attempt of a message; doubles with each further one"),
     key!("messages.backoff_ms_max", false, whole 1..=DAY_MS, messages.retry.backoff_ms_max,
-        "longest wait there is, also for a Retry-After"),
+        "longest delay between attempts, also for Retry-After"),
     key!("messages.away_backoff_ms_max", false, whole 1..=DAY_MS, messages.give_up.backoff_ms_max,
-        "longest wait between two tries while a handler or receiver is away, unless it asks for a longer one"),
+        "longest delay between attempts while a handler or receiver is unavailable, unless it asks for a longer one"),
     key!("messages.give_up_secs", false, whole 1..=AGE_SECS_MAX, messages.give_up.give_up_secs,
-        "how old a message or call is when it is given up on because its handler or receiver is away"),
+        "age at which a message or call is given up on while its handler or receiver is unavailable"),
     key!("messages.retention_dedupe_secs", false, secs 1..=AGE_SECS_MAX, messages.upkeep.dedupe_ms,
-        "how long the id of a message is known, by which a repeat counts once"),
+        "how long the id of a message is remembered to detect duplicates"),
     key!("messages.retention_answered_secs", false, secs 1..=AGE_SECS_MAX, messages.upkeep.archive_ms,
-        "how long answered calls stay in lists before they move to the archive"),
+        "how long answered calls stay in lists before they are archived"),
     key!("messages.retention_tombstone_secs", false, secs 1..=AGE_SECS_MAX, messages.upkeep.tombstone_ms,
-        "how long expired calls still refuse to run again"),
+        "how long the id of an expired call is remembered"),
     key!("messages.retention_dead_secs", false, optional_secs 1..=AGE_SECS_MAX, messages.upkeep.dead_ms,
         "how long dead letters are kept"),
     key!("messages.retention_stream_secs", false, secs 1..=AGE_SECS_MAX, messages.upkeep.stream_ms,
-        "how long streams without messages are remembered"),
+        "how long streams without messages are kept"),
     key!("messages.retention_event_secs", false, optional_secs 1..=AGE_SECS_MAX, messages.upkeep.event_ms,
-        "how long events are kept that their stream's snapshot stands for"),
+        "how long events are kept that the snapshot of their stream includes"),
     key!("messages.processing_after_ms", false, whole 1..=DAY_MS, messages.processing_after_ms,
-        "how long a call runs before it is shown as processing, with who runs it"),
+        "how long a call runs before it is shown as processing"),
     key!("messages.upkeep_ms", false, whole 1000..=DAY_MS, messages.upkeep_ms,
-        "how often what is past its time is removed"),
+        "how often expired data is removed"),
 ];
 
 #[cfg(test)]

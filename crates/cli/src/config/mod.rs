@@ -1,4 +1,4 @@
-//! Configuration: one file, then the environment, then flags; each stands over the one before.
+//! Configuration: one file, then the environment, then flags; each overrides the one before.
 //!
 //! Holds throughout: every value knows where it came from; an unknown key or a value out of its
 //! bounds is an error that names it, never a silent default; no secret is ever shown.
@@ -42,9 +42,9 @@ pub(crate) const TEXTS: &[&str] = &[
     "messages.unrouted",
 ];
 
-/// Where the server listens: nobody else's business unless somebody says so.
+/// Where the server listens unless configured: on this machine only.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
-/// The file that is looked for when none is named.
+/// The file that is read when none is named.
 const FILE: &str = "windrow.toml";
 /// The service whose instances run messages.
 const SERVICE: &str = "windrow";
@@ -75,27 +75,27 @@ impl fmt::Display for Origin {
 
 /// What the command line says of the configuration.
 #[derive(Clone, Debug, Default, clap::Args)]
-#[command(next_help_heading = "Options of every command")]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct Flags {
-    /// An SQLite file, or postgres://user@host/database [env: WINDROW_DATABASE_URL] [default:
-    /// windrow.db in the data folder]
+    /// SQLite file, or postgres://user@host/database [env: WINDROW_DATABASE_URL] [default: windrow.db
+    /// in the data folder]
     #[arg(long, global = true, value_name = "PATH|URL")]
     database: Option<Database>,
-    /// The folder of the embedded database and the outputs [env: WINDROW_DATA] [default: the user's
-    /// data folder]
+    /// Folder for the SQLite database and the outputs [env: WINDROW_DATA] [default:
+    /// ~/.local/share/windrow]
     #[arg(long, global = true, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Whose files and batches [env: WINDROW_OWNER] [default: local]
+    /// Owner of files, batches and messages [env: WINDROW_OWNER] [default: local]
     #[arg(long, global = true, value_name = "NAME", value_parser = owner)]
     owner: Option<Owner>,
-    /// The configuration file [env: WINDROW_CONFIG] [default: windrow.toml here, or in the data
-    /// folder]
+    /// Configuration file [env: WINDROW_CONFIG] [default: windrow.toml in the current folder or in the
+    /// data folder]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Sets one key of the configuration, as `--set claim_max=200`; may be repeated
+    /// Set a configuration key, for example `--set claim_max=200`; may be repeated
     #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = pair)]
     set: Vec<(String, String)>,
-    /// Machines read it: JSON on standard output, errors and progress as JSON on standard error
+    /// Print JSON: results on standard output, errors and progress on standard error
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
@@ -105,14 +105,14 @@ fn owner(name: &str) -> Result<Owner, String> {
 }
 
 pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("give it as KEY=VALUE")?;
+    let (name, value) = text.split_once('=').ok_or("must be KEY=VALUE")?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
 /// The environment, so that tests can bring their own.
 pub(crate) type Environment = BTreeMap<String, String>;
 
-/// The configuration in force.
+/// The effective configuration.
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) bounds: Bounds,
@@ -190,7 +190,7 @@ impl Config {
             storage: text("storage").unwrap_or_else(outputs),
             listen: text("listen")
                 .map_or(Ok(LISTEN), |value| value.parse())
-                .map_err(|_| bad("listen", &origins, "it is no address with a port".to_owned()))?,
+                .map_err(|_| bad("listen", &origins, "not an address with a port".to_owned()))?,
             tls: match (text("tls_cert"), text("tls_key")) {
                 (Some(cert), Some(key)) => Some((cert.into(), key.into())),
                 (None, None) => None,
@@ -227,11 +227,15 @@ impl Layers<'_> {
             let Some((value, origin)) = self.text(key.name) else { continue };
             let read = key.read(&value).map_err(|expected| {
                 let what = format!(
-                    "{} is {value:?} ({}), and must be {expected}",
+                    "{} is {value:?} ({}), but must be {expected}",
                     key.name,
                     self.describe(&origin)
                 );
-                CliError::new(Exit::Config, what, "give it a value within its bounds.")
+                CliError::new(
+                    Exit::Config,
+                    what,
+                    "correct the value; `windrow config` describes every key.",
+                )
             })?;
             (key.set)(&mut bounds, read);
             origins.insert(key.name, origin);
@@ -239,7 +243,7 @@ impl Layers<'_> {
         Ok(bounds)
     }
 
-    /// The value that stands over the others: of a flag, the environment, or the file.
+    /// The value that counts: of a flag, else of the environment, else of the file.
     fn text(&self, name: &'static str) -> Option<Sourced> {
         let flag = match name {
             "data" => self.flags.data.as_ref().map(|path| path.display().to_string()),
@@ -280,19 +284,20 @@ impl Layers<'_> {
         Some((value, Origin::File { line: entry.line }))
     }
 
-    /// A path in the file is meant from the file's folder; a URL is left alone.
+    /// A path in the file is relative to the folder of the file; a URL is not changed.
     fn beside_file(&self, value: &str) -> String {
         let folder = self.file.path.parent().unwrap_or(Path::new(""));
-        match value.contains("://") || value.starts_with(':') || folder.as_os_str().is_empty() {
-            true => value.to_owned(),
-            false => folder.join(value).display().to_string(),
+        if value.contains("://") || value.starts_with(':') || folder.as_os_str().is_empty() {
+            value.to_owned()
+        } else {
+            folder.join(value).display().to_string()
         }
     }
 
     fn describe(&self, origin: &Origin) -> String {
         match origin {
             Origin::File { line } => format!("{}:{line}", self.file.path.display()),
-            Origin::Environment(name) => format!("from the variable {name}"),
+            Origin::Environment(name) => format!("environment variable {name}"),
             Origin::Flag => "from --set".to_owned(),
             Origin::Default => "default".to_owned(),
         }
@@ -305,13 +310,13 @@ fn unknown_flag(name: &str) -> CliError {
         Some(found) => format!("did you mean `{found}`? `windrow config` lists every key."),
         None => "`windrow config` lists every key.".to_owned(),
     };
-    CliError::new(Exit::Config, format!("--set: there is no key `{name}`"), remedy)
+    CliError::new(Exit::Config, format!("--set: unknown key `{name}`"), remedy)
 }
 
 fn bad(name: &str, origins: &BTreeMap<&'static str, Origin>, why: String) -> CliError {
     let origin = origins.get(name).cloned().unwrap_or(Origin::Default);
-    let what = format!("the value of `{name}` ({origin}) is wrong: {why}");
-    CliError::new(Exit::Config, what, "correct it; `windrow config` shows what is in force.")
+    let what = format!("`{name}` ({origin}) is not valid: {why}");
+    CliError::new(Exit::Config, what, "correct it; `windrow config` shows the effective values.")
 }
 
 fn log_format_of(
@@ -327,7 +332,7 @@ fn log_format_of(
     }
 }
 
-/// The words for what becomes of messages that nobody takes.
+/// The values of `messages.unrouted`: what happens to a message that no publisher or handler takes.
 pub(crate) const UNROUTED: [(&str, Unrouted); 3] =
     [("dead_letter", Unrouted::DeadLetter), ("keep", Unrouted::Keep), ("drop", Unrouted::Drop)];
 
@@ -338,14 +343,14 @@ fn unrouted_of(
     let Some(text) = text else { return Ok(Unrouted::default()) };
     let found = UNROUTED.into_iter().find(|(word, _)| *word == text);
     found.map(|(_, unrouted)| unrouted).ok_or_else(|| {
-        let why = format!("{text:?} is none of dead_letter, keep and drop");
+        let why = format!("{text:?} is not one of dead_letter, keep and drop");
         bad("messages.unrouted", origins, why)
     })
 }
 
 fn half(given: &str, missing: &str) -> CliError {
-    let what = format!("`{given}` is set, and `{missing}` is not");
-    CliError::new(Exit::Config, what, "set both, or none.")
+    let what = format!("`{given}` is set, but `{missing}` is not");
+    CliError::new(Exit::Config, what, "set both or neither.")
 }
 
 fn no_home() -> CliError {
@@ -370,13 +375,12 @@ fn file_path(
 ) -> Result<Option<PathBuf>, CliError> {
     let variable = environment.get("WINDROW_CONFIG").filter(|value| !value.is_empty());
     if let Some(named) = flags.config.clone().or_else(|| variable.map(PathBuf::from)) {
-        return match named.is_file() {
-            true => Ok(Some(named)),
-            false => {
-                let what = format!("there is no configuration at {}", named.display());
-                let remedy = "check the path given with --config or WINDROW_CONFIG.";
-                Err(CliError::new(Exit::Config, what, remedy))
-            }
+        return if named.is_file() {
+            Ok(Some(named))
+        } else {
+            let what = format!("there is no configuration file at {}", named.display());
+            let remedy = "check the path given with --config or WINDROW_CONFIG.";
+            Err(CliError::new(Exit::Config, what, remedy))
         };
     }
     let usual = [Some(PathBuf::from(FILE)), data.map(|data| data.join(FILE))];
@@ -434,7 +438,7 @@ mod tests {
         let environment = environment(&[("HOME", "h"), ("SAFETY_FACTOR", "7")]);
         let error = Config::load(&Flags::default(), &environment).unwrap_err();
         let output = crate::error::to_text(&error);
-        let wanted = "error: safety_factor is \"7\" (from the variable SAFETY_FACTOR), and must be \
+        let wanted = "error: safety_factor is \"7\" (environment variable SAFETY_FACTOR), but must be \
                       a number from 0.01 to 1\n";
         assert!(output.starts_with(wanted), "{output}");
         assert_eq!(crate::error::exit_code(&error), Exit::Config);

@@ -1,4 +1,4 @@
-//! `windrow config`: what is in force, and where each value came from.
+//! `windrow config`: prints the effective configuration and where each value comes from.
 
 use serde_json::{Map, Value, json};
 
@@ -6,22 +6,18 @@ use super::{Config, KEYS, TEXTS, UNROUTED, keys};
 use crate::context::Context;
 use crate::exit_code::Exit;
 use crate::table::Table;
-use crate::text;
 
-/// Shows the configuration in force, without secrets.
+/// Show the effective configuration and where each value comes from, without secrets.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
 pub(crate) fn run(context: &Context, _: Args) -> anyhow::Result<Exit> {
     let config = &context.config;
-    match context.json {
-        true => text::print_line(&as_json(config).to_string())?,
-        false => text::print_line(&as_text(config))?,
-    }
+    context.print_result(&as_json(config), || as_text(config))?;
     Ok(Exit::Success)
 }
 
-/// A text's value, as it may be shown.
+/// The value of a text key, without secrets.
 fn shown(config: &Config, name: &str) -> String {
     match name {
         "database" => config.database.to_string(),
@@ -42,7 +38,7 @@ fn shown(config: &Config, name: &str) -> String {
 }
 
 fn as_text(config: &Config) -> String {
-    let mut table = Table::new(&["key", "value", "from", "what it is"]);
+    let mut table = Table::new(&["key", "value", "from", "description"]);
     for name in TEXTS {
         let origin = config.origin(name).to_string();
         table.row([(*name).to_owned(), shown(config, name), origin, String::new()]);

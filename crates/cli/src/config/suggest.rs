@@ -1,4 +1,4 @@
-//! The known word that somebody probably meant.
+//! Suggests the known word that is most similar to a mistyped one.
 
 /// The word of `known` with the fewest changes, if they are few.
 pub(crate) fn suggest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

@@ -1,4 +1,4 @@
-//! The tables of messages: who handles them, where they are published, and where more come from.
+//! The tables of messages: handlers, publishers and consumers.
 //!
 //! Holds throughout: tables keep the order of the file, since the first that fits takes a message of
 //! the inbox; secrets are named here and read when they are used; paths are meant from the file's
@@ -305,7 +305,7 @@ mod tests {
         for (text, words) in [
             (
                 "[publish.a]\ntype = \"webhook\"\nurl = \"http://h\"\ntotal_ms_mx = 3\n",
-                ["etc/w.toml:4: there is no key `total_ms_mx`", "did you mean `total_ms_max`?"],
+                ["etc/w.toml:4: unknown key `total_ms_mx`", "did you mean `total_ms_max`?"],
             ),
             ("[publish.a]\nurl = \"u\"\n", ["etc/w.toml:1: \"a\" has no type", "webhook, nats"]),
             (

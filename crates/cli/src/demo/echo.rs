@@ -1,5 +1,5 @@
-//! A small HTTP server that answers with what it was asked, and is as moody as a real one: it fails,
-//! throttles, hangs, hangs up in the middle of an answer, and has never heard of some things.
+//! A small HTTP server that echoes requests and fails like a real one: with server errors, rate limits,
+//! missing responses, broken connections, 404s and 400s.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -24,10 +24,10 @@ use tokio::task::JoinSet;
 
 use crate::clock;
 
-/// How long an answer takes, give or take.
+/// The usual time of a response.
 const ANSWER_MS: u64 = 10;
 
-/// How it behaves towards a line.
+/// How it fails for a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
@@ -45,7 +45,7 @@ enum Fault {
     BadRequest,
 }
 
-/// What it did besides answering.
+/// How often it failed in which way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FaultCounts {
     pub(crate) requests: u64,
@@ -86,7 +86,7 @@ impl Echo {
                 connections.spawn(async move {
                     let service = service_fn(move |request| answer(request, Arc::clone(&state)));
                     let http = hyper::server::conn::http1::Builder::new();
-                    // A client that hangs up is part of the game.
+                    // A client that disconnects is expected.
                     let _ = http.serve_connection(TokioIo::new(stream), service).await;
                 });
             }
@@ -107,8 +107,8 @@ fn lock(state: &Mutex<ServerState>) -> MutexGuard<'_, ServerState> {
     state.lock()
 }
 
-/// Of every thousand lines: twelve stumble, four are throttled, two hang, four are cut off, five are
-/// unknown and three are refused.
+/// Of every thousand lines: twelve get a server error, four a rate limit, two no response, four a broken
+/// connection, five a 404 and three a 400.
 fn fault(line: u64, times: u32) -> Fault {
     let first = times == 1;
     match line % 1000 {
@@ -140,12 +140,10 @@ async fn answer(
     let echo = [b"{\"object\":\"echo\",\"asked\":", &asked[..], b"}"].concat();
     Ok(match fault {
         Fault::None => json(StatusCode::OK, echo),
-        Fault::ServerError => {
-            error(StatusCode::INTERNAL_SERVER_ERROR, "The echo is out of breath.")
-        }
+        Fault::ServerError => error(StatusCode::INTERNAL_SERVER_ERROR, "Temporary server error."),
         Fault::RateLimited => {
-            let mut response = error(StatusCode::TOO_MANY_REQUESTS, "One at a time, please.");
-            // Who asks for a whole second makes everybody wait that long: once is enough to see it.
+            let mut response = error(StatusCode::TOO_MANY_REQUESTS, "Too many requests.");
+            // A whole second makes every request wait that long: once is enough to show it.
             let wait = match line {
                 13 => (RETRY_AFTER, HeaderValue::from_static("1")),
                 _ => {
@@ -161,8 +159,8 @@ async fn answer(
             let half = echo[..echo.len() / 2].to_vec();
             Response::new(EchoBody { bytes: Some(half.into()), size: echo.len() as u64, cut: true })
         }
-        Fault::NotFound => error(StatusCode::NOT_FOUND, "The echo never heard of this."),
-        Fault::BadRequest => error(StatusCode::BAD_REQUEST, "The echo refuses to repeat this."),
+        Fault::NotFound => error(StatusCode::NOT_FOUND, "No such resource."),
+        Fault::BadRequest => error(StatusCode::BAD_REQUEST, "The request is not valid."),
     })
 }
 
@@ -198,7 +196,7 @@ fn error(status: StatusCode, message: &str) -> Response<EchoBody> {
     json(status, body.to_string().into_bytes())
 }
 
-/// A body that may promise more than it holds.
+/// A body that may be shorter than its announced length.
 struct EchoBody {
     bytes: Option<Bytes>,
     size: u64,

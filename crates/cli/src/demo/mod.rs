@@ -1,8 +1,8 @@
-//! `windrow demo`: the whole engine on one screen.
+//! `windrow demo`: shows the whole engine at work.
 //!
-//! A file is made and taken in, a batch created over it, and the real engine drives it with the real
-//! HTTP client against a built-in upstream that is as moody as one on the internet. Then every line's
-//! place is checked against the rows, and every result against the outputs.
+//! It generates a file, loads it, creates a batch over it, and runs that with the real engine and HTTP
+//! client against a built-in upstream that fails like one on the internet. Then it checks every line
+//! against the rows, and every result against the outputs.
 
 mod echo;
 mod input;
@@ -26,27 +26,26 @@ use crate::progress::{Screen, Style};
 use crate::text;
 use echo::Echo;
 
-/// The upstream hangs now and then; this is how long anybody waits for it.
+/// How long to wait for a response: the upstream sometimes sends none.
 const FIRST_BYTE_MS_MAX: u64 = 700;
-/// So many may always be in flight: the upstream is grumpy, not weak.
+/// Concurrency never falls below this: the upstream fails, but is not slow.
 const CONCURRENCY_MIN: u32 = 16;
-/// Short waits between tries, so that the demo is over before a coffee is.
+/// Short delays between attempts keep the demo short.
 const BACKOFF_MS_MIN: u64 = 50;
 
-/// Makes a file and runs it through the whole engine against a built-in upstream that fails,
-/// throttles and hangs now and then.
+/// Generate a file and run it against a built-in upstream that sometimes fails, rate-limits and hangs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How many lines to make
+    /// Number of lines to generate
     #[arg(long, default_value_t = 3_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     lines: u64,
-    /// Most requests in flight
+    /// Maximum number of concurrent requests
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     concurrency: u32,
 }
 
 pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
-    let folder = tempfile::tempdir().context("could not make a temporary folder")?;
+    let folder = tempfile::tempdir().context("could not create a temporary folder")?;
     let database = match context.config.origin("database") {
         Origin::Default => Database::File(folder.path().join("demo.db")),
         Origin::File { .. } | Origin::Environment(_) | Origin::Flag => {
@@ -58,7 +57,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     if !context.json {
         let lines = text::count(args.lines);
         text::print_line(&format!(
-            "Windrow demo: {lines} requests to {}, a built-in upstream in a bad mood.\n",
+            "Windrow demo: {lines} requests to {}, a built-in upstream that sometimes fails.\n",
             echo.url()
         ))?;
     }
@@ -108,7 +107,7 @@ async fn batch(context: &Context, store: &dyn Store, lines: u64) -> anyhow::Resu
     let options = context.config.bounds.ingest.clone();
     let done = ingest(store, input::Lines::new(lines), file, options).await?;
     if let Some(error) = done.errors.first() {
-        bail!("the demo's own file does not validate: {}", error.message);
+        bail!("the generated file is not valid: {}", error.message);
     }
     let batch = NewBatch {
         job_type: Some("demo".to_owned()),

@@ -1,4 +1,4 @@
-//! What the demo found, for people and for machines.
+//! The report of the demo, as text and as JSON.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -31,13 +31,13 @@ pub(crate) struct Outputs {
     shown: Vec<String>,
 }
 
-/// Everything that there is to tell.
+/// All that the demo prints.
 pub(crate) struct DemoReport {
     pub(crate) faults: FaultCounts,
     pub(crate) taken_in: Duration,
     pub(crate) outcome: RunOutcome,
     pub(crate) outputs: Outputs,
-    /// What the audit of the rows complains about.
+    /// The inconsistency that the check of the rows found.
     pub(crate) contradiction: Option<String>,
     pub(crate) batch: Batch,
 }
@@ -95,7 +95,7 @@ impl DemoReport {
     pub(crate) fn text(&self) -> String {
         let (took, progress) = (self.outcome.took, &self.outcome.progress);
         let mut output = format!(
-            "Took the file in, in {}; then {} requests in {} ({}/s).\n\n",
+            "Loaded the file in {}; then sent {} requests in {} ({}/s).\n\n",
             text::time(self.taken_in),
             text::count(progress.requests),
             text::time(took),
@@ -103,7 +103,7 @@ impl DemoReport {
         );
         output.push_str(&self.faults_text());
         output.push_str(&self.counts_text());
-        output.push_str("Some results, as the output files have them:\n");
+        output.push_str("Some results from the output files:\n");
         for line in &self.outputs.shown {
             output
                 .push_str(&format!("  {}\n", text::short(&text::one_line(line), SHOWN_CHARS_MAX)));
@@ -115,19 +115,19 @@ impl DemoReport {
     fn faults_text(&self) -> String {
         let faults = &self.faults;
         let all = [
-            (faults.server_errors, "failed with a 500", "tried again"),
-            (faults.rate_limited, "throttled with a 429 and a Retry-After", "waited, tried again"),
-            (faults.timed_out, "gave no answer at all", "timed out, tried again"),
-            (faults.connection_lost, "hung up in the middle of an answer", "tried again"),
-            (faults.not_found, "said 404", "tried once more, then not found"),
-            (faults.bad_requests, "said 400", "failed at once: no retry can help"),
+            (faults.server_errors, "500 server error", "retried"),
+            (faults.rate_limited, "429 with Retry-After", "waited, retried"),
+            (faults.timed_out, "no response", "timed out, retried"),
+            (faults.connection_lost, "connection closed within the response", "retried"),
+            (faults.not_found, "404 not found", "retried once, then not found"),
+            (faults.bad_requests, "400 bad request", "failed at once, without a retry"),
         ];
-        let mut output = "What the upstream did on the way:\n".to_owned();
+        let mut output = "Faults of the upstream:\n".to_owned();
         for (times, what, then) in all.into_iter().filter(|(times, _, _)| *times > 0) {
             output.push_str(&format!("  {:>7} × {what:<40} → {then}\n", text::count(times)));
         }
         output.push_str(&format!(
-            "  {:>7}   retries in all, and the pace was adapted to what it could bear\n\n",
+            "  {:>7}   retries in all; concurrency was adapted to what it could handle\n\n",
             text::count(self.outcome.progress.retries)
         ));
         output
@@ -141,7 +141,7 @@ impl DemoReport {
             (counts.not_found, "not found"),
             (counts.unfinished(), "without a result"),
         ];
-        let mut output = format!("What became of the {} lines:\n", text::count(counts.total));
+        let mut output = format!("Results of the {} lines:\n", text::count(counts.total));
         for (number, word) in places {
             output.push_str(&format!("  {:>7}   {word}\n", text::count(number)));
         }
@@ -154,13 +154,13 @@ impl DemoReport {
         if !self.is_sound() {
             let why =
                 self.contradiction.as_deref().unwrap_or("the outputs do not hold each line once");
-            return format!("\nCONTRADICTION: {why}");
+            return format!("\nINCONSISTENT: {why}");
         }
         format!(
             "\nChecked against the rows and the outputs: every line is in exactly one place, and each \
-             of the\n{total} has exactly one result.\n\nNow yours:\n  windrow run requests.jsonl --to \
-             http://localhost:8000    # kill it and run it again: it goes on\n  windrow batches                                          \
-             # what there is; then status, watch, retry\n  windrow --help"
+             of the\n{total} has exactly one result.\n\nNow try your own:\n  windrow run requests.jsonl --to \
+             http://localhost:8000    # kill it and run it again: it resumes\n  windrow batches                                          \
+             # list batches; then status, watch, retry\n  windrow --help"
         )
     }
 }

@@ -1,4 +1,4 @@
-//! `windrow call`: asks an object, and waits for its answer.
+//! `windrow call`: calls a method of an object and waits for the reply.
 
 use std::time::Duration;
 
@@ -16,30 +16,31 @@ use crate::error::CliError;
 use crate::exit_code::Exit;
 use crate::text;
 
-/// What the calls of this program say of who calls.
+/// The caller that is recorded with these calls.
 const CALLER: &str = "windrow call";
 
-/// Asks an object and waits for its answer. With an --id the call can be repeated and happens once.
+/// Call a method of an object and wait for the reply. With --id the call is idempotent: repeating it
+/// gives the first reply.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The type of the object
     object_type: String,
-    /// Which object of that type
+    /// The id of the object
     object_id: String,
-    /// What it is asked to do
+    /// The method to call
     method: String,
     /// The arguments: a text, @FILE, or - for standard input
     args: Option<PayloadArg>,
-    /// The call's id: the same one again gives the same answer [default: a new one]
+    /// The id of the call; the same id gives the same reply [default: a new one]
     #[arg(long, value_parser = request_id)]
     id: Option<RequestId>,
-    /// How long to wait for the answer
+    /// How long to wait for the reply
     #[arg(long, value_name = "SECS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(0..=86_400))]
     wait: u64,
-    /// What becomes of it when the process that runs it dies: retry or fail
+    /// What to do if the process that runs the call dies: retry or fail
     #[arg(long, value_name = "POLICY", default_value = "retry")]
     crash: CrashPolicy,
-    /// For how long the answer is kept [default: for ever]
+    /// How long the reply is kept [default: forever]
     #[arg(long, value_name = "SECS", value_parser = clap::value_parser!(u32).range(1..))]
     expires: Option<u32>,
 }
@@ -75,19 +76,19 @@ fn refused(error: ClientError) -> anyhow::Error {
     match error {
         ClientError::Store(error) => user_error(error),
         ClientError::UnknownObjectType { object_type, known } => {
-            let what = format!("there are no objects of type {object_type:?}");
+            let what = format!("unknown object type {object_type:?}");
             let remedy = match known.as_slice() {
-                [] => "name a handler as [objects.TYPE] in the configuration of those who run \
-                       messages."
+                [] => "add a handler as [objects.TYPE] to the configuration of the processes that \
+                       run messages."
                     .to_owned(),
-                known => format!("the types are {}.", known.join(", ")),
+                known => format!("the known types are {}.", known.join(", ")),
             };
             CliError::new(Exit::Failed, what, remedy).into()
         }
     }
 }
 
-/// Says what the object answered.
+/// Prints the outcome of the call.
 fn answer(context: &Context, key: &CallKey, outcome: &CallOutcome) -> anyhow::Result<Exit> {
     let id = key.request_id.as_str();
     match outcome {
@@ -98,17 +99,18 @@ fn answer(context: &Context, key: &CallKey, outcome: &CallOutcome) -> anyhow::Re
         }
         CallOutcome::Failed(error) => {
             let what = format!("call {id} failed: {}", text::one_line(error));
-            let remedy = "mend the cause and ask again with another id; this one keeps its answer.";
+            let remedy =
+                "fix the cause and call again with another --id; this one keeps its result.";
             Err(CliError::new(Exit::Failed, what, remedy).into())
         }
         CallOutcome::Expired => {
-            let what = format!("call {id} was answered, and its answer is no longer kept");
-            Err(CliError::new(Exit::Failed, what, "ask again with another id.").into())
+            let what = format!("call {id} was answered, but the reply has expired");
+            Err(CliError::new(Exit::Failed, what, "call again with another --id.").into())
         }
         CallOutcome::Pending => {
             let value = json!({ "request_id": id, "state": "pending" });
             context.print_result(&value, || {
-                format!("call {id} has no answer yet; later: windrow calls get {id}")
+                format!("call {id} has no reply yet; to check later: windrow calls get {id}")
             })?;
             Ok(Exit::Stopped)
         }

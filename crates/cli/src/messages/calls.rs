@@ -1,4 +1,4 @@
-//! `windrow calls`: what was asked of objects, what became of it, and how calls do on the whole.
+//! `windrow calls`: lists calls of objects, shows one, and prints statistics.
 
 use windrow::domain::{CallState, InstanceId, RequestId};
 use windrow::store::call::{Call, CallKey, CallStats, CallsQuery, StatsQuery};
@@ -17,27 +17,27 @@ pub(crate) type Args = ListOr<Command, ListArgs>;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Lists calls, newest first; those in the archive are not listed
+    /// List calls, newest first, without archived ones
     List(ListArgs),
-    /// Shows one call, with its arguments and its answer, also from the archive
+    /// Show one call with its arguments and reply, also an archived one
     Get(GetArgs),
-    /// Says how calls do, those in the archive included: states, ages, times to the answer, failures,
-    /// repeats, and with --all their size
+    /// Show statistics, archived calls included: states, ages, latencies, failures, repeats, and with
+    /// --all the size on disk
     Stats(StatsArgs),
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
-    /// Only of this object
+    /// Only calls of this object
     #[arg(long, value_name = "TYPE/ID", value_parser = object)]
     object: Option<(String, String)>,
-    /// Only in these states, separated by commas: pending, processing, completed, failed, expired
+    /// Only calls in these states, separated by commas: pending, processing, completed, failed, expired
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     state: Vec<CallState>,
-    /// Only those that this instance was last seen with
+    /// Only calls that were last run by this instance
     #[arg(long, value_name = "ID")]
     instance: Option<InstanceId>,
-    /// Only those that are processing for so many seconds
+    /// Only calls that have been processing for this many seconds
     #[arg(long, value_name = "SECS", num_args = 0..=1, default_missing_value = "60")]
     stuck: Option<u32>,
     #[command(flatten)]
@@ -48,17 +48,17 @@ pub(crate) struct ListArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct GetArgs {
-    /// The call's id
+    /// The id of the call
     #[arg(value_parser = request_id)]
     request_id: RequestId,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatsArgs {
-    /// How far back to look
+    /// Length of the window of time, up to now
     #[arg(long, value_name = "SECS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..))]
     window: u32,
-    /// From when on a call without an answer is old, or stuck
+    /// Age from which a call without a reply counts as old or stuck
     #[arg(long, value_name = "SECS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     old: u32,
     #[command(flatten)]
@@ -66,7 +66,7 @@ pub(crate) struct StatsArgs {
 }
 
 fn object(text: &str) -> Result<(String, String), String> {
-    let (object_type, id) = text.split_once('/').ok_or("give it as TYPE/ID")?;
+    let (object_type, id) = text.split_once('/').ok_or("must be TYPE/ID")?;
     Ok((object_type.to_owned(), id.to_owned()))
 }
 
@@ -171,18 +171,18 @@ fn figures(stats: &CallStats, args: &StatsArgs) -> String {
     line("oldest pending", age.map_or("-".to_owned(), text::time));
     line(&format!("pending over {} s", args.old), text::count(stats.pending_old));
     line(&format!("processing over {} s", args.old), text::count(stats.stuck));
-    line("answered in, p50", ms(stats.p50_ms));
-    line("answered in, p95", ms(stats.p95_ms));
-    line("answered in, p99", ms(stats.p99_ms));
+    line("latency p50", ms(stats.p50_ms));
+    line("latency p95", ms(stats.p95_ms));
+    line("latency p99", ms(stats.p99_ms));
     let failed = stats.failure_rate.map(|rate| format!("{:.2}%", rate * 100.0));
     line("failed", failed.unwrap_or_else(|| "-".to_owned()));
     line("rows", text::count(stats.rows));
-    line("rows in the archive", text::count(stats.archived_rows));
+    line("archived rows", text::count(stats.archived_rows));
     if let Some(bytes) = stats.bytes {
         line("size", text::size(bytes));
     }
     if !stats.retries.is_empty() {
-        let mut table = Table::new(&["object type", "method", "calls", "repeats a call"]);
+        let mut table = Table::new(&["object type", "method", "calls", "repeats per call"]);
         table.right(&[2, 3]);
         for method in &stats.retries {
             table.row([

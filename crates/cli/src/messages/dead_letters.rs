@@ -1,4 +1,4 @@
-//! `windrow dead-letters`: messages that were given up on, sent again or forgotten.
+//! `windrow dead-letters`: lists messages that were given up on, replays or discards them.
 
 use windrow::domain::DeadLetterId;
 use windrow::prelude::*;
@@ -14,27 +14,27 @@ use crate::exit_code::Exit;
 use crate::list::{Columns, ListOr, OwnerArgs, print_page};
 use crate::text;
 
-/// Most dead letters that one command sends again or forgets.
+/// Most dead letters that one command replays or discards.
 const LETTERS_MAX: usize = 100_000;
 
 pub(crate) type Args = ListOr<Command, ListArgs>;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Lists dead letters, newest first
+    /// List dead letters, newest first
     List(ListArgs),
-    /// Sends dead letters again, each at the end of its stream, oldest first
+    /// Send dead letters again, each at the end of its stream, oldest first
     Replay(SelectArgs),
-    /// Forgets dead letters for ever
+    /// Delete dead letters for good
     Discard(SelectArgs),
 }
 
 #[derive(Debug, clap::Args)]
 #[group(id = "selected", required = true, multiple = false, args = ["ids", "every"])]
 pub(crate) struct SelectArgs {
-    /// Ids, as `windrow dead-letters` shows them
+    /// Ids, as `windrow dead-letters` prints them
     ids: Vec<DeadLetterId>,
-    /// All that --queue and --stream leave
+    /// All dead letters that match --queue and --stream
     #[arg(long)]
     every: bool,
     #[command(flatten)]
@@ -83,7 +83,7 @@ fn row(letter: &DeadLetter) -> Vec<String> {
     ]
 }
 
-/// Those that are meant, oldest first: the order in which they were in their streams.
+/// The selected ones, oldest first: the order in which they were in their streams.
 async fn selected(
     store: &dyn Store,
     scope: &Scope,
@@ -102,7 +102,9 @@ async fn selected(
         if ids.len() > LETTERS_MAX {
             let what =
                 format!("there are more than {} dead letters", text::count(LETTERS_MAX as u64));
-            return Err(CliError::usage(what, "narrow it with --queue or --stream.").into());
+            return Err(
+                CliError::usage(what, "narrow the selection with --queue or --stream.").into()
+            );
         }
         if after.is_none() {
             ids.reverse();
@@ -119,7 +121,7 @@ async fn replay(context: &Context, args: SelectArgs) -> anyhow::Result<Exit> {
         replayed += store.replay_dead(&scope, ids).await.map_err(user_error)?.len() as u64;
     }
     context.print_result(&serde_json::json!({ "replayed": replayed }), || {
-        format!("Sent {} messages again.", text::count(replayed))
+        format!("Replayed {} messages.", text::count(replayed))
     })?;
     Ok(Exit::Success)
 }
@@ -132,7 +134,7 @@ async fn discard(context: &Context, args: SelectArgs) -> anyhow::Result<Exit> {
         discarded += store.discard_dead(&scope, ids).await.map_err(user_error)?;
     }
     context.print_result(&serde_json::json!({ "discarded": discarded }), || {
-        format!("Forgot {} messages.", text::count(discarded))
+        format!("Discarded {} messages.", text::count(discarded))
     })?;
     Ok(Exit::Success)
 }

@@ -1,4 +1,4 @@
-//! `windrow events`: what happened to streams, read, followed and appended.
+//! `windrow events`: reads, follows and appends the events of streams.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use crate::list::{OwnerArgs, Rows};
 use crate::signals::Signals;
 use crate::table::Table;
 
-/// How often those who follow look for more.
+/// How often `follow` checks for new events.
 const POLL_EVERY: Duration = Duration::from_millis(500);
 
-/// Reads, follows and appends events.
+/// Read, follow and append events; read and keep snapshots.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -30,13 +30,13 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Reads a stream's events in their order
+    /// Read the events of a stream, in order
     Read(ReadArgs),
-    /// Appends an event to a stream
+    /// Append an event to a stream
     Append(AppendArgs),
-    /// Shows a stream's events, those there are and those that come, until it is stopped
+    /// Print the events of a stream as they are appended, until stopped
     Follow(FollowArgs),
-    /// Reads the events of all streams in the order in which they were committed
+    /// Read the events of all streams, in the order in which they were committed
     Feed(FeedArgs),
     /// Show the snapshot of a stream, or keep a new one
     Snapshot(snapshots::Args),
@@ -47,10 +47,10 @@ struct ReadArgs {
     /// The stream
     #[arg(value_parser = stream)]
     stream: Stream,
-    /// From this version on
+    /// First version to read
     #[arg(long, value_name = "VERSION", default_value_t = 1)]
     from: u64,
-    /// Most events
+    /// Maximum number of events
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_MAX)))]
     limit: u32,
 }
@@ -60,17 +60,17 @@ struct AppendArgs {
     /// The stream
     #[arg(value_parser = stream)]
     stream: Stream,
-    /// What happened: money.deposited
+    /// The kind of event, for example money.deposited
     kind: String,
-    /// What is to be known about it: a text, @FILE, or - for standard input
+    /// The payload: a text, @FILE, or - for standard input
     payload: Option<PayloadArg>,
-    /// Only if this is the stream's last version; 0 for a new stream
+    /// Append only if the stream is at this version; 0 for a new stream
     #[arg(long, value_name = "VERSION")]
     expected: Option<u64>,
-    /// Its id [default: a new one]
+    /// The id of the event [default: a new one]
     #[arg(long)]
     id: Option<String>,
-    /// What travels with it; may be repeated
+    /// Header of the event; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     header: Vec<(String, String)>,
 }
@@ -80,17 +80,17 @@ struct FollowArgs {
     /// The stream
     #[arg(value_parser = stream)]
     stream: Stream,
-    /// From this version on [default: what comes from now on]
+    /// First version to print [default: the next one that is appended]
     #[arg(long, value_name = "VERSION")]
     from: Option<u64>,
 }
 
 #[derive(Debug, clap::Args)]
 struct FeedArgs {
-    /// Behind this place, as the last page told it
+    /// Continue after the previous page, with the cursor that it printed
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
-    /// Most events
+    /// Maximum number of events
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_MAX)))]
     limit: u32,
     #[command(flatten)]
@@ -126,7 +126,7 @@ fn print_events(context: &Context, events: &[Event], next: Option<&str>) -> anyh
     let rows =
         events.iter().map(|event| with_payload(event, &[("payload", &event.payload)])).collect();
     context.print_result(&Rows { rows, next }, || {
-        let next = next.map(|next| format!("\nnext: --after {next}")).unwrap_or_default();
+        let next = next.map(|next| format!("\nNext: --after {next}")).unwrap_or_default();
         if events.is_empty() {
             return format!("No events.{next}");
         }
@@ -172,7 +172,7 @@ async fn append(context: &Context, args: AppendArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// One line for each event, until somebody has seen enough.
+/// Prints one line for each event, until a signal stops it.
 async fn follow(context: &Context, args: FollowArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
     let mut signals = Signals::new().context("could not listen for signals")?;

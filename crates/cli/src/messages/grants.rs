@@ -1,4 +1,4 @@
-//! `windrow grants`: the least that each role of PostgreSQL needs, printed or applied.
+//! `windrow grants`: prints or applies the minimal privileges of PostgreSQL roles.
 
 use anyhow::Context as _;
 use tokio::task::JoinSet;
@@ -10,20 +10,20 @@ use crate::database::Database;
 use crate::error::CliError;
 use crate::exit_code::Exit;
 
-/// Prints the statements that give roles the least they need, or applies them. The roles must be
-/// there. Run it again after every migration, as whoever migrated.
+/// Print the statements that give three existing roles the minimal privileges, or apply them. Run it
+/// again after every migration, as the role that migrated.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The role of applications, which send and append inside their own transactions
+    /// Role of applications, which send and append inside their own transactions
     #[arg(long, value_name = "ROLE")]
     app: String,
-    /// The role of those who look: reads everything but the keys, and changes nothing
+    /// Role for monitoring: reads everything but the keys, and changes nothing
     #[arg(long, value_name = "ROLE")]
     monitor: String,
-    /// The role of workers, servers and administrators: may do everything
+    /// Role of workers, servers and administrators: may do everything
     #[arg(long, value_name = "ROLE")]
     admin: String,
-    /// Applies them, all or none
+    /// Apply the statements, all or none
     #[arg(long)]
     apply: bool,
 }
@@ -40,18 +40,19 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
         // What is granted must be there.
         context.open().await?;
         run_on(url, &statements).await.with_context(|| {
-            let what = format!("the rights were not granted ({})", context.config.database);
-            let remedy = "see that the three roles exist (CREATE ROLE), and run it as whoever owns \
-                          the schema.";
+            let what = format!("the privileges were not granted ({})", context.config.database);
+            let remedy = "create the three roles if they do not exist (CREATE ROLE), and run it as \
+                          the owner of the schema.";
             CliError::new(Exit::Failed, what, remedy)
         })?;
     }
     let value = serde_json::json!({ "sql": statements, "applied": apply });
-    context.print_result(&value, || match apply {
-        true => {
+    context.print_result(&value, || {
+        if apply {
             format!("Granted: {app} sends and appends, {monitor} reads, {admin} does everything.")
+        } else {
+            statements.trim_end().to_owned()
         }
-        false => statements.trim_end().to_owned(),
     })?;
     Ok(Exit::Success)
 }

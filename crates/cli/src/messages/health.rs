@@ -1,5 +1,5 @@
-//! What the doctor says of messages: does what runs fit the configuration, and does anything need a
-//! hand?
+//! What `windrow doctor` checks of messages: the set-up against the configuration, and what needs
+//! attention.
 
 use std::time::Duration;
 
@@ -14,21 +14,21 @@ use crate::config::Config;
 use crate::exit_code::Exit;
 use crate::text;
 
-/// How far back calls are looked at.
+/// The window of time for call statistics.
 const WINDOW_MS: u64 = 3_600_000;
-/// From when on a call without an answer is stuck.
+/// Age from which a call without a reply is stuck.
 const OLD_MS: u64 = 60_000;
 
-/// What was found.
+/// What was found; serialised for `--json`.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Health {
-    /// How messages are run; none when nobody has run them.
+    /// How messages are run; none when they never were.
     setup: Option<Setup>,
-    /// How much waits.
+    /// How many messages wait, by queue.
     backlog: Vec<Backlog>,
-    /// What needs a hand.
+    /// What needs attention.
     look: Vec<String>,
-    /// What contradicts itself.
+    /// Inconsistencies.
     wrong: Vec<String>,
     #[serde(skip)]
     is_misconfigured: bool,
@@ -41,7 +41,7 @@ impl Health {
             Self { setup: store.setup().await.map_err(user_error)?, ..Self::default() };
         let Some(setup) = health.setup.clone() else {
             if !config.tables.is_empty() {
-                let what = "messages are configured, and nobody has run them on this database yet";
+                let what = "messages are configured, but were never run on this database";
                 health.look.push(what.to_owned());
             }
             return Ok(health);
@@ -52,14 +52,14 @@ impl Health {
         let dead: u64 = health.backlog.iter().map(|queue| queue.dead).sum();
         if dead > 0 {
             let dead = text::count(dead);
-            let what = format!("{dead} dead letters: `windrow dead-letters --all` says why");
+            let what = format!("{dead} dead letters: `windrow dead-letters --all` lists them");
             health.look.push(what);
         }
         health.calls(store).await?;
         Ok(health)
     }
 
-    /// How the command ends because of it.
+    /// The exit code that follows from it.
     pub(crate) fn exit_code(&self) -> Exit {
         match (self.wrong.is_empty(), self.is_misconfigured) {
             (false, _) => Exit::Contradiction,
@@ -68,7 +68,7 @@ impl Health {
         }
     }
 
-    /// For people; nothing when there is nothing to say.
+    /// As lines of text; none when there is nothing to report.
     pub(crate) fn output(&self) -> Vec<String> {
         let wrong = self.wrong.iter().map(|what| format!("WRONG  messages: {what}"));
         let look = self.look.iter().map(|what| format!("look   messages: {what}"));
@@ -84,7 +84,7 @@ impl Health {
         wrong.chain(look).chain(well).collect()
     }
 
-    /// Only a configuration that would run messages has something to say about how they are run.
+    /// Compares the set-up with the configuration, if that would run messages.
     fn compare(&mut self, config: &Config, setup: &Setup) {
         if config.tables.is_empty() {
             return;
@@ -93,7 +93,7 @@ impl Health {
         if (setup.service.as_str(), setup.partitions) != (config.service.as_str(), partitions) {
             self.is_misconfigured = true;
             self.look.push(format!(
-                "they are run by service {:?} with {} partitions, and this configuration says \
+                "the database has service {:?} with {} partitions, but this configuration has \
                  {:?} with {partitions}",
                 setup.service, setup.partitions, config.service
             ));
@@ -103,22 +103,18 @@ impl Health {
         types.sort_unstable();
         if setup.object_types != types {
             self.look.push(format!(
-                "those who run them have the object types [{}], and this configuration [{}]",
+                "running processes have the object types [{}], but this configuration has [{}]",
                 setup.object_types.join(", "),
                 types.join(", ")
             ));
         }
         let lifecycle = !config.tables.publish.is_empty();
         if setup.lifecycle != lifecycle {
-            let what = match lifecycle {
-                true => {
-                    "this configuration has publishers, and nobody who runs them had any when the \
-                     last of them started: what happens to batches does not go out"
-                }
-                false => {
-                    "what happens to batches goes out as messages, and this configuration has no \
-                     publisher for them"
-                }
+            let what = if lifecycle {
+                "this configuration has publishers, but the process that started last had none: \
+                     messages about batches are not sent"
+            } else {
+                "messages about batches are sent, but this configuration has no publisher for them"
             };
             self.look.push(what.to_owned());
         }
@@ -128,7 +124,7 @@ impl Health {
         let partitions = store.partitions().await.map_err(user_error)?;
         if partitions.len() != usize::from(setup.partitions) {
             self.wrong.push(format!(
-                "there are {} partitions, and {} were set up",
+                "there are {} partitions, but {} were set up",
                 partitions.len(),
                 setup.partitions
             ));
@@ -136,14 +132,15 @@ impl Health {
         let free = partitions.iter().filter(|partition| !partition.is_owner_live).count() as u64;
         if free > 0 {
             let free = text::count(free);
-            let what =
-                format!("nobody runs {free} partitions: start `windrow serve` or `windrow work`");
+            let what = format!(
+                "{free} partitions have no live owner: start `windrow serve` or `windrow work`"
+            );
             self.look.push(what);
         }
         let suspect = partitions.iter().filter(|partition| partition.is_suspect).count() as u64;
         if suspect > 0 {
             let suspect = text::count(suspect);
-            self.look.push(format!("{suspect} partitions were left by one that died"));
+            self.look.push(format!("{suspect} partitions belonged to a process that died"));
         }
         Ok(())
     }
@@ -161,7 +158,7 @@ impl Health {
         }
         if stats.pending_old > 0 {
             let pending = text::count(stats.pending_old);
-            self.look.push(format!("{pending} calls have waited for more than {old}"));
+            self.look.push(format!("{pending} calls have been pending for more than {old}"));
         }
         Ok(())
     }

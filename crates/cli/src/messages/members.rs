@@ -1,4 +1,4 @@
-//! `windrow instances` and `windrow partitions`: who takes part, and who runs what.
+//! `windrow instances` and `windrow partitions`: lists processes, and which of them owns which partition.
 
 use std::collections::BTreeMap;
 
@@ -13,18 +13,18 @@ use crate::exit_code::Exit;
 use crate::table::Table;
 use crate::text;
 
-/// Processes that take part: workers and servers.
+/// List the processes that work on this database: workers and servers.
 #[derive(Debug, clap::Args)]
 pub(crate) struct InstancesArgs {
-    /// Also those that left or died
+    /// Include processes that left or died
     #[arg(long)]
     left: bool,
 }
 
-/// The parts that streams are spread over; one process at a time runs each.
+/// List the partitions that streams are spread over; each is owned by one process at a time.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PartitionsArgs {
-    /// Only those that nobody runs
+    /// Only partitions without a live owner
     #[arg(long)]
     free: bool,
 }
@@ -41,7 +41,7 @@ pub(crate) async fn instances(context: &Context, args: InstancesArgs) -> anyhow:
             return "No instances.".to_owned();
         }
         let titles =
-            ["instance", "service", "host", "pid", "partitions", "joined", "heard of", "left"];
+            ["instance", "service", "host", "pid", "partitions", "joined", "heartbeat", "left"];
         let mut table = Table::new(&titles);
         table.right(&[3, 4]);
         for member in &rows {
@@ -61,7 +61,7 @@ pub(crate) async fn instances(context: &Context, args: InstancesArgs) -> anyhow:
     Ok(Exit::Success)
 }
 
-/// How many partitions each has.
+/// The number of partitions of each instance.
 fn owned(partitions: &[Partition]) -> BTreeMap<InstanceId, u64> {
     let mut owned = BTreeMap::new();
     for owner in partitions.iter().filter_map(|partition| partition.instance) {
@@ -78,7 +78,7 @@ pub(crate) async fn partitions(context: &Context, args: PartitionsArgs) -> anyho
         all.iter().filter(|partition| !args.free || !partition.is_owner_live).collect();
     let value = serde_json::json!({ "setup": setup, "rows": rows });
     context.print_result(&value, || match &setup {
-        None => "Nobody has run messages on this database yet.".to_owned(),
+        None => "Messages were never run on this database.".to_owned(),
         Some(setup) => shown(setup, &all, &rows),
     })?;
     Ok(Exit::Success)
@@ -93,7 +93,7 @@ fn shown(setup: &Setup, all: &[Partition], rows: &[&Partition]) -> String {
         types => types.join(", "),
     };
     let head = format!(
-        "service {}, {} partitions: {} run, {} without a live owner, {} suspect; object types: {types}",
+        "service {}, {} partitions: {} owned, {} without a live owner, {} suspect; object types: {types}",
         setup.service,
         text::count(all.len() as u64),
         count(&|partition| partition.is_owner_live),

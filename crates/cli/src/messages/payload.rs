@@ -53,15 +53,16 @@ impl PayloadArg {
                 let read = async { all(tokio::fs::File::open(&path).await?).await };
                 read.await.with_context(|| {
                     let what = format!("could not read {}", path.display());
-                    CliError::usage(what, "name a file that can be read behind the @.")
+                    CliError::usage(what, "give a readable file after the @.")
                 })?
             }
         };
         if bytes.len() <= PAYLOAD_BYTES_MAX {
             return Ok(bytes);
         }
-        let what = format!("a payload has at most {} bytes", text::count(PAYLOAD_BYTES_MAX as u64));
-        Err(CliError::usage(what, "send what is large by reference.").into())
+        let what =
+            format!("a payload must not exceed {} bytes", text::count(PAYLOAD_BYTES_MAX as u64));
+        Err(CliError::usage(what, "send a reference to large data instead.").into())
     }
 }
 

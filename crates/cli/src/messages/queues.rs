@@ -1,4 +1,4 @@
-//! `windrow messages`: what waits in the queues, and what is put there.
+//! `windrow messages`: lists the messages that wait in the queues, and sends new ones.
 
 use jiff::Timestamp;
 use windrow::domain::{Queue, Stream};
@@ -17,34 +17,35 @@ pub(crate) type Args = ListOr<Command, ListArgs>;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Lists messages that wait, by stream and in their order
+    /// List waiting messages by stream, in their order
     List(ListArgs),
-    /// Sends a message
+    /// Send a message
     Send(SendArgs),
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct SendArgs {
-    /// What it is in order with
+    /// The stream; messages of one stream are handled in order
     #[arg(value_parser = stream)]
     stream: Stream,
-    /// What it is about: order.placed
+    /// The kind of message, for example order.placed
     kind: String,
-    /// What it says: a text, @FILE, or - for standard input
+    /// The payload: a text, @FILE, or - for standard input
     payload: Option<PayloadArg>,
-    /// To be published (outbox), or handled here (inbox)
+    /// Publish it (outbox), or pass it to a handler (inbox)
     #[arg(long, default_value = "outbox", value_parser = ["outbox", "inbox"])]
     to: String,
-    /// Its id: the same one again counts once [default: a new one]
+    /// The id of the message; the same id is sent only once [default: a new one]
     #[arg(long)]
     id: Option<String>,
-    /// What travels with it; may be repeated
+    /// Header of the message; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     header: Vec<(String, String)>,
-    /// It, and what is behind it in its stream, waits until then: 2030-01-31T12:00:00Z
+    /// Deliver it, and later messages of its stream, not before this time, for example
+    /// 2030-01-31T12:00:00Z
     #[arg(long, value_name = "TIME")]
     not_before: Option<Timestamp>,
-    /// Who must be done with it, by name; may be repeated [default: whoever takes it]
+    /// Name of a consumer that must handle it; may be repeated [default: those whose patterns match]
     #[arg(long, value_name = "NAME")]
     consumer: Vec<String>,
 }

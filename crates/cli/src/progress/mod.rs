@@ -17,12 +17,12 @@ use rate::Rate;
 
 /// How often a line is printed where no bar can be.
 const LINE_EVERY: Duration = Duration::from_secs(5);
-/// How often machines are told.
+/// How often a JSON object is printed.
 const JSON_EVERY: Duration = Duration::from_secs(1);
-/// Reasons of failures that are shown.
+/// Error codes that are shown.
 const REASONS_SHOWN_MAX: usize = 4;
 
-/// How a run is shown.
+/// How progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     Bar,
@@ -32,7 +32,7 @@ pub(crate) enum Style {
 }
 
 impl Style {
-    /// What suits who reads standard error.
+    /// A bar on a terminal, lines elsewhere.
     pub(crate) fn of(json: bool, quiet: bool) -> Self {
         match (json, quiet) {
             (_, true) => Style::Quiet,
@@ -43,26 +43,26 @@ impl Style {
     }
 }
 
-/// How it stands.
+/// The numbers that are shown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct View {
     pub(crate) done: u64,
     pub(crate) total: u64,
-    /// Now, and at most; none when this process only watches.
+    /// Requests in flight and their limit; none when other processes run the batch.
     pub(crate) in_flight: Option<(u64, u64)>,
     pub(crate) retries: u64,
     /// Lines that did not complete.
     pub(crate) failed: u64,
-    /// Why tries failed in this process, by code.
+    /// Failed attempts of this process, by error code.
     pub(crate) reasons: BTreeMap<String, u64>,
-    /// What keeps it from going on.
+    /// Why the batch does not progress, if it does not.
     pub(crate) note: Option<String>,
 }
 
 /// Where progress is shown.
 pub(crate) struct Screen {
     style: Style,
-    /// Only while there is something to show.
+    /// Only while it is on the screen.
     bar: Option<ProgressBar>,
     started: Stopwatch,
     /// When it was last shown.
@@ -78,7 +78,7 @@ impl Screen {
         Self { style, bar: None, started, shown: None, rate, note: None }
     }
 
-    /// Shows how it stands, if it is time to.
+    /// Shows the progress of a batch, if it is time to.
     pub(crate) fn show(&mut self, view: &View) {
         let now = self.started.elapsed();
         self.rate.add(now, view.done);
@@ -98,12 +98,12 @@ impl Screen {
         }
     }
 
-    /// Shows how far a file has come in, if it is time to.
+    /// Shows how much of a file is loaded, if it is time to.
     pub(crate) fn take_in(&mut self, bytes: u64, total: u64) {
         if !self.is_time() {
             return;
         }
-        let sentence = format!("taking in: {} of {}", text::size(bytes), text::size(total));
+        let sentence = format!("loading: {} of {}", text::size(bytes), text::size(total));
         match self.style {
             Style::Bar => self.draw((bytes, total), text::percent(bytes, total), sentence),
             Style::Lines => print(&sentence),
@@ -144,7 +144,7 @@ impl Screen {
         is_time
     }
 
-    /// A sentence that stays on the screen.
+    /// Prints a line above the bar, which stays.
     pub(crate) fn print_line(&self, sentence: &str) {
         match self.style {
             Style::Quiet => {}
@@ -156,7 +156,7 @@ impl Screen {
         }
     }
 
-    /// Takes the bar away, until something is shown again.
+    /// Removes the bar until something is shown again.
     pub(crate) fn end(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
@@ -215,7 +215,7 @@ fn details(view: &View) -> Vec<String> {
     parts
 }
 
-/// The most frequent reasons for which tries failed.
+/// The most frequent error codes.
 fn reasons(all: &BTreeMap<String, u64>) -> Option<String> {
     let mut sorted: Vec<_> = all.iter().collect();
     sorted.sort_by_key(|(_, number)| std::cmp::Reverse(**number));
@@ -226,7 +226,7 @@ fn reasons(all: &BTreeMap<String, u64>) -> Option<String> {
     (!words.is_empty()).then(|| format!("{}{more}", words.join(", ")))
 }
 
-/// A line on standard error. A reader that went away is no reason to stop.
+/// Prints a line on standard error. A closed pipe is ignored.
 fn print(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }

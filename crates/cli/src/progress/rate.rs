@@ -1,4 +1,4 @@
-//! How fast it goes lately, and how long that leaves.
+//! The recent rate of finished lines, and the time that the rest will take.
 
 use std::collections::VecDeque;
 use std::time::Duration;

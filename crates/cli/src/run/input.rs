@@ -1,4 +1,4 @@
-//! What is to be run: a file, or standard input kept in one for the time being.
+//! The input of a run: a file, or standard input copied to a temporary one.
 //!
 //! Holds throughout: the hash is of the very bytes that were read, not of what the file holds a
 //! moment later.
@@ -48,10 +48,7 @@ impl Input {
     pub(crate) fn file(path: &Path) -> anyhow::Result<Self> {
         let found = path.canonicalize().and_then(|path| {
             std::fs::File::open(&path)?;
-            match path.is_dir() {
-                true => Err(io::Error::from(io::ErrorKind::IsADirectory)),
-                false => Ok(path),
-            }
+            if path.is_dir() { Err(io::Error::from(io::ErrorKind::IsADirectory)) } else { Ok(path) }
         });
         let found = found.with_context(|| format!("could not open {}", path.display()))?;
         let name = found.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -67,9 +64,10 @@ impl Input {
         let (file, path) = spool.into_parts();
         let mut tee = Hashing::new(tokio::io::stdin());
         let mut file = tokio::fs::File::from_std(file);
-        let copied = tokio::io::copy(&mut tee, &mut file).await.context("standard input broke off");
+        let copied =
+            tokio::io::copy(&mut tee, &mut file).await.context("could not read standard input");
         copied?;
-        file.flush().await.context("could not keep standard input")?;
+        file.flush().await.context("could not store standard input")?;
         let content = tee.content();
         Ok(Self {
             path: path.to_path_buf(),
@@ -139,7 +137,7 @@ pub(crate) struct Hashing<R> {
     bytes: Counter,
 }
 
-/// Bytes that went through a reader, for who watches.
+/// Bytes that went through a reader, for the progress display.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counter(Arc<AtomicU64>);
 

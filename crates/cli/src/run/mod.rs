@@ -1,7 +1,7 @@
-//! `windrow run`: a file comes in, is driven to its end, and its results are written beside it.
+//! `windrow run`: loads a file, runs its lines to the end, and writes the results beside it.
 //!
 //! Holds throughout: everything that can be checked is checked before anything is written; the same
-//! command again goes on where it stopped, and sends no finished line again; a file that changed in
+//! command again resumes where it stopped and sends no finished line again; a file that changed in
 //! between is never mixed with the one that the run began with.
 
 mod identity;
@@ -37,31 +37,32 @@ use input::{Content, Input};
 pub(crate) use probe::url;
 use report::RunReport;
 
-/// Runs every line of a JSONL file against an HTTP upstream and writes the results beside it. The
-/// same command again goes on where it stopped.
+/// Send every line of a JSONL file to an HTTP upstream and write the results beside it. Running the
+/// same command again resumes where it stopped.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The file, one `{"custom_id", "method", "url", "body"}` a line; `-` reads standard input
+    /// The file, one `{"custom_id", "method", "url", "body"}` per line; `-` reads standard input
     file: PathBuf,
-    /// Where the requests go: each line's own path is added to this URL
+    /// Base URL of the upstream; the `url` of each line is appended to it
     #[arg(long, value_name = "URL", value_parser = url)]
     to: Url,
-    /// Where the results go [default: NAME.results.jsonl beside the file; standard output for `-`];
-    /// lines that did not complete go beside them, as NAME.errors.jsonl
+    /// File for the results [default: NAME.results.jsonl beside the input; standard output for `-`];
+    /// lines that did not complete are written to NAME.errors.jsonl beside it
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]
     upstream: UpstreamArgs,
-    /// The run expires after that long, as `24h` or `90m`; lines that never ran say so
+    /// Let the run expire after this time, for example `24h` or `90m`; the errors list the lines that
+    /// never ran
     #[arg(long, value_name = "TIME", value_parser = window)]
     window: Option<Duration>,
-    /// Begins a new run, also when there is one already
+    /// Start a new run even if this file was run before
     #[arg(long)]
     fresh: bool,
-    /// Shows no progress
+    /// Do not show progress
     #[arg(long, short)]
     quiet: bool,
-    /// Stops when the upstream was out of reach for that many seconds
+    /// Stop when the upstream has been unreachable for this many seconds
     #[arg(long, value_name = "SECS", default_value_t = 300)]
     give_up_after: u64,
 }
@@ -69,10 +70,10 @@ pub(crate) struct Args {
 fn window(text: &str) -> Result<Duration, String> {
     let time: jiff::SignedDuration = text.parse().map_err(|why: jiff::Error| why.to_string())?;
     let time = Duration::try_from(time).ok().filter(|time| time.as_secs() > 0);
-    time.ok_or_else(|| "give at least one second".to_owned())
+    time.ok_or_else(|| "must be at least one second".to_owned())
 }
 
-/// Where the two files go.
+/// Where the results and the errors are written.
 #[derive(Debug)]
 struct OutputFiles {
     results: OutputTarget,
@@ -91,7 +92,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
         .map_or(Ok(()), OutputTarget::check)?;
     let _log = log::start_if_asked(&context.config)?;
     let executor = args.upstream.executor(context, &args.to)?;
-    // What is finished already needs no upstream; anything else does.
+    // A finished run needs no upstream; any other does.
     let reached = probe::probe(&args.to).await;
     if !context.config.database.may_exist() {
         reached.as_ref().map_err(Clone::clone)?;
@@ -132,20 +133,21 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
         ended = run.end(&storage, &batch, &outcome, &output_files) => ended,
         // Dropped halfway, a file that is being written leaves nothing behind.
         () = signals.next() => {
-            let what = "stopped while the results were being written";
+            let what = "stopped while writing the results";
             Err(CliError::new(Exit::Stopped, what, "run the same command again.").into())
         }
     }
 }
 
-/// Beside the results, or beside the file. Never the file itself.
+/// Beside the results, or beside the input; never the input itself.
 fn output_files(args: &Args, file: &Path) -> anyhow::Result<OutputFiles> {
     // `a.results.jsonl` and `a.jsonl` both go with `a.errors.jsonl`.
     let beside = |name: &Path, end: &str| {
         let stem = name.with_extension("");
-        let stem = match stem.extension().is_some_and(|extension| extension == "results") {
-            true => stem.with_extension(""),
-            false => stem,
+        let stem = if stem.extension().is_some_and(|extension| extension == "results") {
+            stem.with_extension("")
+        } else {
+            stem
         };
         stem.with_added_extension(end)
     };
@@ -157,14 +159,14 @@ fn output_files(args: &Args, file: &Path) -> anyhow::Result<OutputFiles> {
     };
     for path in [Some(&errors), results.path()].into_iter().flatten() {
         if path.canonicalize().is_ok_and(|path| path == file) {
-            let what = format!("{} would be written over by its own results", file.display());
+            let what = format!("{} would be overwritten by its own results", file.display());
             return Err(CliError::usage(what, "name another file with --out.").into());
         }
     }
     Ok(OutputFiles { results, errors })
 }
 
-/// A command at work.
+/// One `windrow run` while it runs.
 struct Run<'a> {
     context: &'a Context,
     args: &'a Args,
@@ -173,7 +175,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// The batch of this command: the one there is, or a new one.
+    /// The batch of this command: the existing one, or a new one.
     async fn batch(
         &self,
         reached: &Result<(), CliError>,
@@ -194,20 +196,20 @@ impl Run<'_> {
         }
     }
 
-    /// Goes on with a batch, if the file is still the one it began with.
+    /// Resumes a batch, if the file is still the one it began with.
     async fn go_on(&self, batch: Batch, screen: &Screen) -> anyhow::Result<Batch> {
         let content = self.input.content().await?;
         if batch.metadata.get("content").is_some_and(|hash| *hash != content.hash) {
             return Err(self.changed(&batch, &content).into());
         }
         if batch.state == State::Paused {
-            screen.print_line("The batch was paused; it goes on now.");
+            screen.print_line("The batch was paused; resuming it.");
             return Ok(self.store.resume_batch(&self.context.scope(), batch.id).await?);
         }
         let counts = &batch.counts;
         if !batch.state.is_closed() && counts.finished() > 0 {
             let (done, total) = (text::count(counts.finished()), text::count(counts.total));
-            screen.print_line(&format!("Going on: {done} of {total} lines are done already."));
+            screen.print_line(&format!("Resuming: {done} of {total} lines are done already."));
         }
         Ok(batch)
     }
@@ -223,14 +225,14 @@ impl Run<'_> {
             text::short_id(&now.hash),
         );
         let remedy = format!(
-            "put the old content back to go on, or add --fresh to run the new content; the old run \
+            "restore the old content to resume, or add --fresh to run the new content; the old run \
              keeps its results either way (windrow results {}).",
             batch.id
         );
         CliError::new(Exit::Changed, what, remedy)
     }
 
-    /// Takes the file in and makes a batch over it.
+    /// Loads the file and creates a batch over it.
     async fn begin(
         &self,
         identity: &Identity,
@@ -245,7 +247,7 @@ impl Run<'_> {
         }
         let (lines, size) = (text::count(done.file.lines), text::size(done.file.bytes));
         screen.print_line(&format!(
-            "Took in {lines} lines, {size}, in {}.",
+            "Loaded {lines} lines, {size}, in {}.",
             text::time(started.elapsed())
         ));
         let metadata = [
@@ -280,7 +282,7 @@ impl Run<'_> {
                 made => return Ok(made?),
             };
             match self.store.batch(&scope, id).await {
-                // The same command, started twice: whoever came first made the batch for both.
+                // The same command was started twice: the first one created the batch for both.
                 Ok(batch) => {
                     let _ = self.store.drop_file(&scope, file).await;
                     return self.go_on(batch, screen).await;
@@ -293,7 +295,7 @@ impl Run<'_> {
         Err(refused.map_or_else(|| anyhow::anyhow!("there is no id for a new batch"), Into::into))
     }
 
-    /// Takes the file in, with what was read of it.
+    /// Loads the file, and gives the hash of what was read.
     async fn take_in(&self, screen: &mut Screen) -> anyhow::Result<(Ingested, Content)> {
         let file = NewFile {
             id: FileId::new(),
@@ -316,7 +318,7 @@ impl Run<'_> {
         };
         screen.end();
         let taken = taken.with_context(|| {
-            format!("could not take {} in; nothing of it is kept", self.input.path.display())
+            format!("could not load {}; nothing of it is kept", self.input.path.display())
         })?;
         Ok((taken, reader.content()))
     }
@@ -337,12 +339,12 @@ impl Run<'_> {
         let again =
             if wrote { "The results were written again." } else { "The results are in place." };
         self.print_result(&report, output_files, || {
-            format!("{}\nThis run is over; nothing was sent. {again}", report.text())
+            format!("{}\nThis run is finished; nothing was sent. {again}", report.text())
         })?;
         Ok(watch::exit_code(batch))
     }
 
-    /// What became of a drive.
+    /// Prints how the run ended, and writes the results if the batch is closed.
     async fn end(
         &self,
         storage: &Storage,
@@ -371,14 +373,14 @@ impl Run<'_> {
                 Ok(Exit::Stopped)
             }
             StopReason::Unreachable(trouble) => {
-                let trouble = trouble.as_deref().unwrap_or("it does not answer");
+                let trouble = trouble.as_deref().unwrap_or("no response");
                 let secs = self.args.give_up_after;
-                let what = format!("{} was out of reach for {secs} s: {trouble}", self.args.to);
+                let what = format!("{} was unreachable for {secs} s: {trouble}", self.args.to);
                 Err(CliError::new(Exit::Unreachable, what, again).into())
             }
             StopReason::OutputFailed(error) => {
                 let what = format!("could not write the outputs: {error}");
-                let remedy = "make room or make the folder writable, and run the same command \
+                let remedy = "free disk space or make the folder writable, and run the same command \
                               again: every line is kept, and nothing is sent twice.";
                 Err(CliError::new(Exit::Outputs, what, remedy).into())
             }
@@ -437,10 +439,7 @@ impl Run<'_> {
         output_files: &OutputFiles,
         to_text: impl FnOnce() -> String,
     ) -> anyhow::Result<()> {
-        let output = match self.context.json {
-            true => serde_json::to_string(report)?,
-            false => to_text(),
-        };
+        let output = if self.context.json { serde_json::to_string(report)? } else { to_text() };
         match output_files.results {
             OutputTarget::Standard => eprintln!("{output}"),
             OutputTarget::File(_) => text::print_line(output.trim_start_matches('\n'))?,
@@ -477,7 +476,7 @@ fn retry_hint(report: &RunReport) -> String {
     match failed {
         0 => String::new(),
         _ => format!(
-            "\nTo try the {} again: windrow retry {}, then the same command.",
+            "\nTo retry the {} failed lines: windrow retry {}, then the same command.",
             text::count(failed),
             text::short_id(report.batch)
         ),

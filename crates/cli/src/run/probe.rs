@@ -1,4 +1,4 @@
-//! Whether anybody listens at the upstream's address, before anything is written.
+//! Checks that the upstream accepts connections, before anything is written.
 
 use std::time::Duration;
 
@@ -10,19 +10,21 @@ use crate::exit_code::Exit;
 
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
-/// Reads `--to`.
+/// Parses `--to`.
 pub(crate) fn url(text: &str) -> Result<Url, String> {
-    let url: Url = text.parse().map_err(|why| format!("it is no URL: {why}"))?;
+    let url: Url = text.parse().map_err(|why| format!("not a URL: {why}"))?;
     match (url.scheme(), url.host_str()) {
         ("http" | "https", Some(_)) => {}
-        _ => return Err("give it as http://host:port or https://host".to_owned()),
+        _ => return Err("must be http://host:port or https://host".to_owned()),
     }
     if !url.username().is_empty() || url.password().is_some() {
         let instead = "--api-key-env, --api-key-file or --header";
-        return Err(format!("a URL is kept and shown: give the secret with {instead} instead"));
+        return Err(format!(
+            "the URL is stored and printed: pass the secret with {instead} instead"
+        ));
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return Err("give it without a query: each line brings its own path".to_owned());
+        return Err("must not have a query: each line has its own path".to_owned());
     }
     Ok(url)
 }
@@ -37,11 +39,11 @@ pub(crate) async fn probe(url: &Url) -> Result<(), CliError> {
             std::io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
             _ => error.to_string(),
         },
-        Err(_) => format!("no answer in {} s", CONNECT_MAX.as_secs()),
+        Err(_) => format!("no response in {} s", CONNECT_MAX.as_secs()),
     };
     let what = format!("could not reach {url}: {why}");
     let remedy = "start the server or correct --to, and run the same command again; nothing was \
-                  sent, and what is finished stays finished.";
+                  sent, and finished lines keep their results.";
     Err(CliError::new(Exit::Unreachable, what, remedy))
 }
 

@@ -1,4 +1,4 @@
-//! What a run tells at its end, for people and for machines.
+//! The summary of a run, as text and as JSON.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use windrow::store::inspect::{FinishedQuery, PAGE_MAX};
 
 use crate::text;
 
-/// Reasons that are shown.
+/// Error codes that are shown.
 const REASONS_SHOWN_MAX: usize = 5;
 /// Pages of failed lines that are read to count reasons; more are not worth the wait.
 const PAGES_MAX: u32 = 20;
@@ -109,7 +109,7 @@ impl RunReport {
             output.push_str(&format!("  {:>12}  {word}\n", text::count(number)));
         }
         if !self.reasons.is_empty() {
-            let more = if self.more_reasons { " (of the first ones)" } else { "" };
+            let more = if self.more_reasons { " (of the first lines)" } else { "" };
             output.push_str(&format!("Why lines did not complete{more}:\n"));
             for reason in self.reasons.iter().take(REASONS_SHOWN_MAX) {
                 let sample = text::short(&reason.sample, MESSAGE_CHARS_MAX);

@@ -59,7 +59,10 @@ async fn a_batch_is_paused_resumed_and_cancelled_and_its_status_says_so() {
     let output = workdir.windrow(&["resume", "last"]).await;
     assert_eq!(output.code, 1, "{output:?}");
     assert!(output.err.contains("cannot be resumed"), "{output:?}");
-    assert!(output.err.contains("What to do: the batch's state does not allow it"), "{output:?}");
+    assert!(
+        output.err.contains("What to do: the state of the batch does not allow it"),
+        "{output:?}"
+    );
 }
 
 #[tokio::test]
@@ -71,7 +74,7 @@ async fn a_batch_is_found_by_the_beginning_of_its_id() {
     let output = workdir.windrow(&["status", &ids[0][..4]]).await;
     assert_eq!(output.code, 2, "{output:?}");
     assert!(output.err.contains(&ids[0]) && output.err.contains(&ids[1]), "{output:?}");
-    assert!(output.err.contains("What to do: give more letters"), "{output:?}");
+    assert!(output.err.contains("What to do: give more characters"), "{output:?}");
     let output = workdir.windrow(&["status", "ffffff"]).await;
     assert_eq!(output.code, 1, "{output:?}");
     assert!(output.err.contains("no batch id starts with ffffff"), "{output:?}");
@@ -112,7 +115,7 @@ async fn failures_say_what_to_do_and_make_nothing() {
         output.err.contains("PostgreSQL 127.0.0.1:1/d") && !output.err.contains("pw"),
         "{output:?}"
     );
-    assert!(output.err.contains("What to do: check that the database runs"), "{output:?}");
+    assert!(output.err.contains("What to do: check that the database is running"), "{output:?}");
 }
 
 #[tokio::test]
@@ -161,12 +164,14 @@ async fn the_help_names_commands_and_exit_codes() {
         "instances",
         "partitions",
         "grants",
+        "files",
+        "delete",
         "migrate",
         "doctor",
         "config",
         "completions",
         "Exit codes:",
-        "3  the file does not validate",
+        "3  the input file is not valid",
         "10  stopped before the end",
     ];
     for word in words {

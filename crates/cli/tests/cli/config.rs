@@ -8,13 +8,13 @@ async fn a_key_that_does_not_exist_is_named_with_its_line_and_the_nearest_one() 
     workdir.write("windrow.toml", "claim_max = 10\nclaim_mim = 3\n");
     let output = workdir.windrow(&["batches"]).await;
     assert_eq!(output.code, 9, "{output:?}");
-    let wanted = "error: windrow.toml:2: there is no key `claim_mim`\n  What to do: did you mean \
+    let wanted = "error: windrow.toml:2: unknown key `claim_mim`\n  What to do: did you mean \
                   `claim_min`?";
     assert!(output.err.starts_with(wanted), "{output:?}");
     workdir.write("windrow.toml", "");
     for (args, word) in [
         (["config", "--set", "claim_mx=3"], "did you mean `claim_max`?"),
-        (["config", "--config", "none.toml"], "there is no configuration at none.toml"),
+        (["config", "--config", "none.toml"], "there is no configuration file at none.toml"),
     ] {
         let output = workdir.windrow(&args).await;
         assert_eq!(output.code, 9, "{output:?}");
@@ -27,7 +27,7 @@ async fn a_value_out_of_its_bounds_is_told_with_them() {
     let workdir = Workdir::new();
     let output = workdir.windrow_with(&["config"], &[("CLAIM_MAX", "many")]).await;
     assert_eq!(output.code, 9, "{output:?}");
-    let wanted = "claim_max is \"many\" (from the variable CLAIM_MAX), and must be a whole number \
+    let wanted = "claim_max is \"many\" (environment variable CLAIM_MAX), but must be a whole number \
                   from 1 to 1000";
     assert!(output.err.contains(wanted), "{output:?}");
 }

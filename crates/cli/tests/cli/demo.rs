@@ -8,12 +8,12 @@ async fn the_demo_meets_every_mood_and_each_line_has_one_result() {
     let output = workdir.windrow(&["demo", "--lines", "600"]).await;
     assert_eq!(output.code, 0, "{output:?}");
     for word in [
-        "failed with a 500",
-        "throttled with a 429",
-        "gave no answer at all",
-        "hung up in the middle",
-        "said 404",
-        "said 400",
+        "500 server error",
+        "429 with Retry-After",
+        "no response",
+        "connection closed within the response",
+        "404 not found",
+        "400 bad request",
         "has exactly one result",
         "\"custom_id\":\"demo-1\"",
         "windrow run requests.jsonl",

@@ -193,7 +193,7 @@ async fn who_monitors_reads_everything_but_the_keys_and_writes_nothing() {
     ground.workdir.requests("a.jsonl", 3);
     ground.good("adm", &["ingest", "a.jsonl", "--batch"]).await;
     let worker = ground.spawn("adm", &["work"]);
-    let is_run = |output: &CommandOutput| !output.out.contains("Nobody");
+    let is_run = |output: &CommandOutput| !output.out.contains("never run");
     ground.until("mon", &["partitions"], is_run).await;
     ground.good("adm", &["call", "wallet", "7", "deposit", "{}", "--id", "r1"]).await;
     stop(worker).await;
@@ -238,7 +238,7 @@ async fn an_application_sends_and_appends_and_has_no_use_for_the_program() {
     ground.good("own", &["migrate"]).await;
     assert_eq!(ground.grant().await.code, 0);
     let worker = ground.spawn("adm", &["work"]);
-    let is_run = |output: &CommandOutput| !output.out.contains("Nobody");
+    let is_run = |output: &CommandOutput| !output.out.contains("never run");
     ground.until("mon", &["partitions"], is_run).await;
     let (app, connection) = tokio_postgres::connect(&ground.url("app"), NoTls).await.unwrap();
     let mut driving = JoinSet::new();

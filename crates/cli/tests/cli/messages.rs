@@ -96,7 +96,7 @@ async fn an_object_is_asked_once_under_an_id_and_its_calls_are_shown() {
     );
     let unknown = workdir.windrow(&["call", "walet", "7", "deposit"]).await;
     assert_eq!(unknown.code, 1, "{unknown:?}");
-    assert!(unknown.err.contains("the types are wallet."), "{unknown:?}");
+    assert!(unknown.err.contains("the known types are wallet."), "{unknown:?}");
 
     let output = workdir.windrow(&["calls"]).await;
     let lines: Vec<_> = output.out.lines().collect();
@@ -119,7 +119,7 @@ async fn an_object_is_asked_once_under_an_id_and_its_calls_are_shown() {
     let stats = workdir.windrow(&["calls", "stats", "--json"]).await.json();
     assert_eq!((&stats["rows"], &stats["failure_rate"]), (&json!(2), &json!(0.5)), "{stats}");
     let output = workdir.windrow(&["calls", "stats"]).await;
-    for words in ["completed", "answered in, p95", "repeats a call", "50.00%"] {
+    for words in ["completed", "latency p95", "repeats per call", "50.00%"] {
         assert!(output.out.contains(words), "{words}: {output:?}");
     }
     let events = rows(&workdir.windrow(&["events", "read", "wallet/7", "--json"]).await);
@@ -152,7 +152,7 @@ async fn what_cannot_be_published_is_a_dead_letter_until_it_is_sent_again() {
     upstream.set(script(false));
     let before = upstream.seen().len();
     let output = workdir.windrow(&["dead-letters", "replay", "--every", "--stream", "s"]).await;
-    assert_eq!((output.code, output.out.trim()), (0, "Sent 2 messages again."), "{output:?}");
+    assert_eq!((output.code, output.out.trim()), (0, "Replayed 2 messages."), "{output:?}");
     until(&workdir, &["messages", "--json"], |output| rows(output).is_empty()).await;
     let ids: Vec<_> = upstream.seen()[before..].iter().map(|seen| seen.key().to_owned()).collect();
     assert_eq!(ids.len(), 2);
@@ -165,7 +165,7 @@ async fn what_cannot_be_published_is_a_dead_letter_until_it_is_sent_again() {
     let letters = rows(&until(&workdir, &dead, |output| !rows(output).is_empty()).await);
     let id = letters[0]["id"].as_str().unwrap();
     let output = workdir.windrow(&["dead-letters", "discard", id]).await;
-    assert_eq!(output.out.trim(), "Forgot 1 messages.");
+    assert_eq!(output.out.trim(), "Discarded 1 messages.");
     assert!(workdir.windrow(&["dead-letters"]).await.out.contains("No dead letters."));
     stop(worker).await;
 }
@@ -190,7 +190,7 @@ async fn the_inbox_is_handled_and_whoever_takes_part_is_listed() {
     let id = line.split(' ').next().unwrap().to_owned();
     let output = workdir.windrow(&["partitions"]).await;
     assert!(
-        output.out.starts_with("service windrow, 8 partitions: 8 run, 0 without"),
+        output.out.starts_with("service windrow, 8 partitions: 8 owned, 0 without"),
         "{output:?}"
     );
     assert_eq!(output.out.matches(&id).count(), 8, "{output:?}");
@@ -202,14 +202,14 @@ async fn the_inbox_is_handled_and_whoever_takes_part_is_listed() {
     assert!(output.out.contains(&id), "{output:?}");
     let output = workdir.windrow(&["doctor", "--set", "messages.partitions=9"]).await;
     assert_eq!(output.code, 9, "{output:?}");
-    assert!(output.out.contains("nobody runs 8 partitions"), "{output:?}");
+    assert!(output.out.contains("8 partitions have no live owner"), "{output:?}");
     let output = workdir.windrow(&["work", "--set", "messages.partitions=9"]).await;
     assert_eq!(output.code, 9, "{output:?}");
-    assert!(output.err.contains("are run otherwise than by"), "{output:?}");
+    assert!(output.err.contains("are not run by service"), "{output:?}");
     let other = "[messages]\npartitions = 8\n[objects.cart]\nurl = \"http://127.0.0.1:1/\"\n";
     workdir.write("windrow.toml", other);
     let output = workdir.windrow(&["doctor"]).await;
-    assert!(output.out.contains("[wallet], and this configuration [cart]"), "{output:?}");
+    assert!(output.out.contains("[wallet], but this configuration has [cart]"), "{output:?}");
     assert!(output.out.contains("this configuration has no publisher for them"), "{output:?}");
 }
 
@@ -256,7 +256,7 @@ async fn events_are_appended_read_and_followed_without_anybody_to_run_messages()
     assert_eq!(output.code, 1, "{output:?}");
     assert!(output.err.contains("messages were never run on this database"), "{output:?}");
     let output = workdir.windrow(&["partitions"]).await;
-    assert!(output.out.contains("Nobody has run messages"), "{output:?}");
+    assert!(output.out.contains("Messages were never run"), "{output:?}");
 }
 
 #[tokio::test]
@@ -279,10 +279,10 @@ async fn grants_are_printed_for_postgres_alone() {
 async fn what_is_wrong_with_the_tables_is_told_before_anything_runs() {
     let workdir = Workdir::new();
     for (table, words) in [
-        ("[objects.a]\nurl = \"ftp://h\"\n", "[objects.a] cannot be used as it is configured"),
+        ("[objects.a]\nurl = \"ftp://h\"\n", "the configuration of [objects.a] is not valid"),
         ("[publish.a]\ntype = \"webhook\"\nurl = { env = \"NOT_SET\" }\n", "NOT_SET, not set"),
         ("[consume.a]\ntype = \"nats\"\n", "stream must be one word"),
-        ("[messages]\nunrouted = \"lost\"\n", "none of dead_letter, keep and drop"),
+        ("[messages]\nunrouted = \"lost\"\n", "not one of dead_letter, keep and drop"),
         ("[messages]\nstale_ms = 100\n[objects.a]\nurl = \"http://h\"\n", "stale_ms"),
     ] {
         workdir.write("windrow.toml", table);

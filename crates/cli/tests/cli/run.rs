@@ -15,7 +15,7 @@ async fn a_file_runs_to_its_results_and_the_same_command_sends_nothing_again() {
     let output = workdir.windrow(&args).await;
     assert_eq!(output.code, 0, "{output:?}");
     assert!(output.out.contains("120  completed"), "{output:?}");
-    assert!(output.err.contains("Took in 120 lines"), "{output:?}");
+    assert!(output.err.contains("Loaded 120 lines"), "{output:?}");
     assert_eq!(ids(&workdir.read("a.results.jsonl")), ids_of(1..=120));
     assert_eq!(workdir.names(), ["a.jsonl", "a.results.jsonl"], "no errors, no other files");
     assert_eq!(upstream.counts().requests, 120);
@@ -76,7 +76,7 @@ async fn a_file_that_changed_is_told_and_fresh_runs_it_anew() {
     let output = workdir.windrow(&args).await;
     assert_eq!(output.code, 7, "{output:?}");
     assert!(output.err.contains("changed since its run began"), "{output:?}");
-    assert!(output.err.contains("What to do: put the old content back"), "{output:?}");
+    assert!(output.err.contains("What to do: restore the old content"), "{output:?}");
     assert!(output.err.contains("--fresh"), "{output:?}");
     assert_eq!((upstream.counts().requests, ids(&workdir.read("a.results.jsonl")).len()), (3, 3));
 
@@ -120,7 +120,7 @@ async fn a_place_that_cannot_be_written_is_told_before_anything_is_sent() {
     let output =
         workdir.windrow(&["run", "a.jsonl", "--to", &upstream.url(), "--out", "a.jsonl"]).await;
     assert_eq!(output.code, 2, "{output:?}");
-    assert!(output.err.contains("would be written over by its own results"), "{output:?}");
+    assert!(output.err.contains("would be overwritten by its own results"), "{output:?}");
     workdir.write("taken", "");
     let storage = ["run", "a.jsonl", "--to", &upstream.url(), "--set", "storage=taken"];
     assert_eq!(workdir.windrow(&storage).await.code, 8);
@@ -220,6 +220,6 @@ async fn a_retry_may_run_the_lines_itself_where_they_were_sent_before() {
     assert!(output.out.contains("is completed: 8 completed."), "{output:?}");
     assert_eq!(upstream.counts().requests, 8 + 2 + 8);
     let output = workdir.windrow(&["retry", "last", "--work"]).await;
-    assert!(output.code == 0 && output.out.contains("no line to retry"), "{output:?}");
+    assert!(output.code == 0 && output.out.contains("no lines to retry"), "{output:?}");
     assert_eq!(ids(&workdir.windrow(&["results", "last"]).await.out), ids_of(1..=8));
 }

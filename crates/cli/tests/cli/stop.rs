@@ -63,7 +63,7 @@ async fn a_dead_upstream_is_given_up_and_the_rest_runs_when_it_is_back() {
     upstream.stop().await;
     let output = ended(child).await;
     assert_eq!(output.code, 6, "{output:?}");
-    assert!(output.err.contains("was out of reach for 1 s"), "{output:?}");
+    assert!(output.err.contains("was unreachable for 1 s"), "{output:?}");
     assert!(output.err.contains("run the same command again to resume"), "{output:?}");
 
     upstream.set(Script::echo());
