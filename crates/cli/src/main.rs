@@ -94,7 +94,7 @@ enum Command {
     Cancel(control::Args),
     /// Run finished lines of a batch again, by default the failed ones
     Retry(retry::Args),
-    /// Delete a closed batch with its results
+    /// Delete a closed batch with its results, for good
     Delete(delete::Args),
     /// Write the results of a batch
     Results(results::Args),
