@@ -11,6 +11,7 @@ use anyhow::Result;
 use crate::shell;
 
 mod adr;
+mod errors;
 mod graph;
 mod links;
 mod manifest;
@@ -97,6 +98,7 @@ fn judge(tree: Tree) -> (Vec<Complaint>, Vec<String>) {
     complaints.extend(sizes::check(&workspace));
     complaints.extend(words::check(&workspace));
     complaints.extend(adr::check(&workspace.tree));
+    complaints.extend(errors::check(&workspace));
     complaints.extend(links::check(&workspace.tree));
     complaints.sort();
     complaints.dedup();
