@@ -1,4 +1,4 @@
-//! Numbers of a runner, for whoever watches it. Each for itself, of this process and this moment.
+//! Numbers of a runner, for metrics and health checks: of this process and this moment, each by itself.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::Serialize;
 use windrow_store::message::Backlog;
 
-/// What a runner says of itself.
+/// The numbers of a runner.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Gauges {
     /// Partitions that this instance owns.
     pub partitions_owned: u64,
-    /// Partitions that nobody may own, because everybody has as many as it may have.
+    /// Partitions without an owner, because every instance has as many as it may have.
     pub partitions_unowned: u64,
     /// Messages in memory.
     pub messages_held: u64,
@@ -19,13 +19,13 @@ pub struct Gauges {
     pub streams_in_flight: u64,
     /// Messages that ended well, since the process began.
     pub done: u64,
-    /// Tries that failed and are repeated.
+    /// Attempts that failed and are repeated.
     pub retries: u64,
     /// Messages that were given up on, failed calls among them.
     pub dead: u64,
     /// Commits that happened.
     pub commits: u64,
-    /// Commits whose outcome nobody knows.
+    /// Commits whose result is unknown.
     pub commits_unknown: u64,
     /// Commits that met a conflict and were split.
     pub conflicts: u64,
@@ -33,8 +33,7 @@ pub struct Gauges {
     pub reads: u64,
     /// Times that partitions or the membership were lost.
     pub lease_losses: u64,
-    /// How much waits in each queue, as it was at the last look (everybody's, not only this
-    /// instance's).
+    /// How much waits in each queue of the whole service, as of the last round of maintenance.
     pub backlog: Vec<Backlog>,
 }
 

@@ -11,30 +11,30 @@ pub enum Unrouted {
     /// It fails like any other, and is a dead letter in the end.
     #[default]
     DeadLetter,
-    /// It waits, and holds up its stream, until somebody takes it.
+    /// It waits, and holds up its stream, until a handler or publisher takes it.
     Keep,
     /// It is done.
     Drop,
 }
 
-/// How much of anything a runner takes, holds, waits for or tries.
+/// The bounds of a runner: what it takes, holds, waits for and tries.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Partitions of this database. Fixed by whoever comes first.
+    /// Partitions of this database. Fixed by the first instance that sets it up.
     pub partitions: u16,
     /// Most partitions that this instance owns.
     pub own_max: u16,
     /// Whether what happens to batches goes out as messages.
     pub lifecycle: bool,
-    /// How often an instance says that it is alive.
+    /// Time between two heartbeats of an instance.
     pub heartbeat_ms: u64,
-    /// When an instance that fell silent is taken for dead.
+    /// Silence after which an instance is taken for dead.
     pub stale_ms: u64,
-    /// How often an instance that sleeps looks for work nobody told it of.
+    /// Time between two polls of an idle instance, which is notified of new work as well.
     pub poll_ms: u64,
-    /// The same while it is awake and others need not tell it.
+    /// Time between two polls of a busy instance, which is not notified.
     pub poll_awake_ms: u64,
-    /// How long it stays awake when there is nothing to do.
+    /// Time without work after which an instance is idle.
     pub awake_ms: u64,
     /// Most streams that run at the same time.
     pub streams_in_flight_max: usize,
@@ -48,7 +48,7 @@ pub struct Options {
     pub stream_messages_max: u32,
     /// Most messages that one commit ends.
     pub commit_messages_max: usize,
-    /// Longest wait for company while other commits are under way.
+    /// Longest wait of a result for others to commit with, while other commits are under way.
     pub commit_linger_ms: u64,
     /// Most commits under way.
     pub commits_in_flight_max: usize,
@@ -56,27 +56,27 @@ pub struct Options {
     pub transactions_in_flight_max: usize,
     /// Longest run of a handler or a publisher. One with its own transaction has its own bound.
     pub handler_ms_max: u64,
-    /// From when on a call that runs is shown as being processed.
+    /// Running time after which a call is shown as *processing*.
     pub processing_after_ms: u64,
-    /// Longest wait for what runs when it is asked to stop.
+    /// Longest wait for running handlers when the runner is stopped.
     pub grace_ms: u64,
-    /// How often and how soon to try again.
+    /// How often and how soon failed attempts are repeated.
     pub retry: Policy,
-    /// How long to wait for handlers and receivers that are away. Such tries do not count.
+    /// How long messages wait for unavailable handlers and publishers. Such attempts do not count.
     pub give_up: GiveUpPolicy,
-    /// What becomes of messages of the inbox and the outbox that nobody takes.
+    /// What becomes of messages of the inbox and the outbox that no handler or publisher takes.
     pub unrouted: Unrouted,
     /// Most states of objects that are kept in memory.
     pub states_max: usize,
     /// Most bytes of them.
     pub states_bytes_max: usize,
-    /// How long things are kept that work does not need.
+    /// How long rows are kept that work does not need.
     pub upkeep: MessageRetention,
-    /// How often that is looked at.
+    /// Time between two rounds of maintenance.
     pub upkeep_ms: u64,
-    /// Most rows of each kind that one look removes.
+    /// Most rows of each kind that one step of maintenance removes.
     pub upkeep_rows_max: u32,
-    /// Most calls that are waited for without asking the database.
+    /// Most calls that clients wait for in memory; further ones poll the database.
     pub waiters_max: usize,
 }
 

@@ -18,25 +18,25 @@ const CONSUMER_CHARS: usize = 16;
 /// What a handler knows of its message or call.
 #[derive(Debug)]
 pub struct Context {
-    /// Whose it is.
+    /// The owner of the message or call.
     pub owner: Owner,
-    /// What it is in order with. Of a call: the object's stream, `type/id`.
+    /// The stream, in whose order it runs. Of a call: the object's stream, `type/id`.
     pub stream: Stream,
-    /// Where it waited.
+    /// The queue: calls, inbox or outbox.
     pub queue: Queue,
     /// Its id. Of a call: the request id.
     pub id: String,
-    /// What it is about. Of a call: the method.
+    /// The kind, such as `order.placed`. Of a call: the method.
     pub kind: String,
-    /// What travels with it.
+    /// The headers it was sent with.
     pub headers: Headers,
-    /// Which try this is, from 1.
+    /// The number of this attempt, from 1.
     pub attempt: u32,
-    /// When it was sent.
+    /// The time at which it was sent.
     pub sent_at: Timestamp,
     /// The object's state; none when it has none, or when this is no call.
     pub state: Option<Bytes>,
-    /// Under which name it is given to whoever is asked, when it waits for names.
+    /// The name of the consumer, when the message waits for consumers by name.
     consumer: Option<String>,
     made: AtomicU32,
 }

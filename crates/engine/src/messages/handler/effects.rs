@@ -20,15 +20,15 @@ pub enum StateChange {
 /// What comes of a message or a call. All of it is committed together, or none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
-    /// Of the object. Only objects have one.
+    /// The change of the object's state. Only objects have one.
     pub state: StateChange,
-    /// What the caller is told. Of a message: dropped.
+    /// The reply of a call; ignored for a message.
     pub reply: Bytes,
-    /// What happened, see [`Context::append`].
+    /// Events to be appended, see [`Context::append`](super::Context::append).
     pub events: Vec<Append>,
-    /// What goes out because of it, see [`Context::message`].
+    /// Messages to be sent, see [`Context::message`](super::Context::message).
     pub messages: Vec<NewMessage>,
-    /// What other objects are asked because of it, see [`Context::ask`]. Nobody waits for the answers.
+    /// Calls of other objects, see [`Context::ask`](super::Context::ask). Their answers are not waited for.
     pub calls: Vec<NewCall>,
 }
 
