@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn one_owner_leaves_places_to_others_and_gives_its_own_back() {
+    fn one_owner_leaves_permits_to_others_and_returns_its_own() {
         let limit = limit(3, 2);
         let (ann, bob) = (owner("ann"), owner("bob"));
         let mut anns = vec![limit.try_acquire(&ann).unwrap(), limit.try_acquire(&ann).unwrap()];
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_that_hold_nothing_are_forgotten() {
+    fn owners_without_permits_are_dropped() {
         let limit = limit(10, 2);
         let _held = limit.try_acquire(&owner("ann")).unwrap();
         for no in 0..3 * OWNERS_MAX {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_place_is_waited_for_but_not_without_end() {
+    async fn a_permit_is_waited_for_but_not_for_ever() {
         let limit = limit(1, 1);
         let (ann, clock) = (owner("ann"), Clock::manual(Timestamp::UNIX_EPOCH));
         let held = limit.try_acquire(&ann).unwrap();

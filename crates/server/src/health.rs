@@ -28,7 +28,7 @@ enum HealthWord {
 /// Whether the process lives
 #[utoipa::path(
     get, path = "/healthz", operation_id = "health", tag = "Operations",
-    responses((status = 200, description = "It lives.", body = Health)))]
+    responses((status = 200, description = "The process is alive.", body = Health)))]
 pub(crate) async fn healthz() -> axum::Json<Health> {
     axum::Json(Health { status: HealthWord::Ok })
 }
@@ -36,7 +36,7 @@ pub(crate) async fn healthz() -> axum::Json<Health> {
 /// Whether the database answers
 #[utoipa::path(
     get, path = "/readyz", operation_id = "readiness", tag = "Operations",
-    responses((status = 200, description = "It answers.", body = Health), InternalError, Unavailable))]
+    responses((status = 200, description = "The database answers.", body = Health), InternalError, Unavailable))]
 pub(crate) async fn readyz(State(app): State<App>) -> Result<axum::Json<Health>> {
     let query = BatchesQuery { limit: 1, ..BatchesQuery::default() };
     app.store.batches(&Scope::All, query).await?;

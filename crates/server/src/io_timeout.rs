@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_says_nothing_is_not_waited_for() {
+    async fn a_client_that_sends_nothing_is_cut_off() {
         for came in [&b""[..], b"P", b"PRI * HTTP/2.0\r\n"] {
             let ended = read_after(came).await.unwrap_err();
             assert_eq!(ended.kind(), io::ErrorKind::TimedOut, "{came:?}");
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_nobody_takes_is_given_up() {
+    async fn a_response_that_is_not_read_is_given_up() {
         let (_client, server) = duplex(64);
         let clock = Clock::manual(Timestamp::UNIX_EPOCH);
         let mut stream = TimeoutStream::new(server, clock.clone(), HEAD);

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_more_start_in_a_second_than_the_host_allows_whoever_sends() {
+    async fn no_more_start_in_a_second_than_the_host_allows_whichever_target_they_are_for() {
         let clock = Clock::manual(Timestamp::UNIX_EPOCH);
         let probe = Probe { per_sec_max: Some(10.0), ..Probe::default() };
         let executor = Arc::new(ThrottledExecutor::with_clock(clock.clone(), probe));

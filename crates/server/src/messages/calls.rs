@@ -196,7 +196,7 @@ pub(crate) struct ListQuery {
 #[utoipa::path(
     get, path = "/calls", operation_id = "listCalls", tag = "Objects", security(("key" = [])),
     params(ListQuery, PageQuery),
-    responses((status = 200, description = "A page.", body = SnakePage<CallObject>), NotFound))]
+    responses((status = 200, description = "A page of calls.", body = SnakePage<CallObject>), NotFound))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -322,7 +322,7 @@ struct Retries {
 #[utoipa::path(
     get, path = "/calls/stats", operation_id = "callStats", tag = "Objects", security(("key" = [])),
     params(Window),
-    responses((status = 200, description = "The numbers.", body = Stats), NotFound))]
+    responses((status = 200, description = "The statistics.", body = Stats), NotFound))]
 pub(crate) async fn stats(
     State(app): State<App>,
     caller: Caller,

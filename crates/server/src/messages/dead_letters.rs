@@ -90,7 +90,7 @@ pub(crate) struct Discarded {
 #[utoipa::path(
     get, path = "/dead-letters", operation_id = "listDeadLetters", tag = "Messages",
     security(("key" = [])), params(ListQuery, PageQuery),
-    responses((status = 200, description = "A page.", body = SnakePage<DeadLetterObject>), NotFound))]
+    responses((status = 200, description = "A page of dead letters.", body = SnakePage<DeadLetterObject>), NotFound))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -114,7 +114,7 @@ pub(crate) async fn list(
 #[utoipa::path(
     post, path = "/dead-letters/replay", operation_id = "replayDeadLetters", tag = "Messages",
     security(("key" = [])), request_body = DeadLetterIds,
-    responses((status = 200, description = "They are on their way.", body = Replayed),
+    responses((status = 200, description = "The messages will be delivered again.", body = Replayed),
         NotFound, RequestTimeout, PayloadTooLarge, UnsupportedMediaType))]
 pub(crate) async fn replay(
     State(app): State<App>,
@@ -130,7 +130,7 @@ pub(crate) async fn replay(
 #[utoipa::path(
     post, path = "/dead-letters/{id}/replay", operation_id = "replayDeadLetter", tag = "Messages",
     security(("key" = [])), params(("id" = String, Path, format = "uuid")),
-    responses((status = 200, description = "It is on its way.", body = Replayed), NotFound))]
+    responses((status = 200, description = "The message will be delivered again.", body = Replayed), NotFound))]
 pub(crate) async fn replay_one(
     State(app): State<App>,
     caller: Caller,
@@ -163,7 +163,7 @@ async fn replay_all(
 #[utoipa::path(
     post, path = "/dead-letters/discard", operation_id = "discardDeadLetters", tag = "Messages",
     security(("key" = [])), request_body = DeadLetterIds,
-    responses((status = 200, description = "They are gone.", body = Discarded),
+    responses((status = 200, description = "The dead letters were discarded.", body = Discarded),
         NotFound, RequestTimeout, PayloadTooLarge, UnsupportedMediaType))]
 pub(crate) async fn discard(
     State(app): State<App>,
@@ -180,7 +180,7 @@ pub(crate) async fn discard(
 #[utoipa::path(
     post, path = "/dead-letters/{id}/discard", operation_id = "discardDeadLetter", tag = "Messages",
     security(("key" = [])), params(("id" = String, Path, format = "uuid")),
-    responses((status = 200, description = "It is gone.", body = Discarded), NotFound))]
+    responses((status = 200, description = "The dead letter was discarded.", body = Discarded), NotFound))]
 pub(crate) async fn discard_one(
     State(app): State<App>,
     caller: Caller,

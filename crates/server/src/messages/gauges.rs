@@ -93,7 +93,7 @@ impl MessageGauges {
         registry.register("calls_pending_age_seconds", help, self.pending_age_secs.clone());
         let help = "Pending calls that are older than a minute";
         registry.register("calls_pending_old", help, self.pending_old.clone());
-        let help = "Calls that somebody began with more than a minute ago";
+        let help = "Calls that have been processing for more than a minute";
         registry.register("calls_stuck", help, self.stuck.clone());
         let help = "From question to answer, of calls answered within the last hour";
         registry.register("call_answer_seconds", help, self.call_secs.clone());

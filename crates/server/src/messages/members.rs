@@ -98,7 +98,7 @@ impl From<Partition> for PartitionObject {
 /// For admins. Those that joined last, the ones that left included, by the time they joined.
 #[utoipa::path(
     get, path = "/instances", operation_id = "listInstances", tag = "Instances", security(("key" = [])),
-    responses((status = 200, description = "Who takes part.", body = All<Instance>), NotFound))]
+    responses((status = 200, description = "The instances.", body = All<Instance>), NotFound))]
 pub(crate) async fn instances(
     State(app): State<App>,
     caller: Caller,
@@ -116,7 +116,7 @@ pub(crate) async fn instances(
 #[utoipa::path(
     get, path = "/partitions", operation_id = "listPartitions", tag = "Instances",
     security(("key" = [])),
-    responses((status = 200, description = "All of them.", body = All<PartitionObject>), NotFound))]
+    responses((status = 200, description = "All partitions.", body = All<PartitionObject>), NotFound))]
 pub(crate) async fn partitions(
     State(app): State<App>,
     caller: Caller,

@@ -32,7 +32,7 @@ use crate::params::time;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewMessage)]
-pub(crate) struct Post {
+pub(crate) struct NewMessageBody {
     /// The stream; messages of a stream are delivered in order.
     #[schema(min_length = 1, max_length = 256, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]+$")]
     stream: String,
@@ -83,9 +83,9 @@ struct ConsumerName(String);
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewMessages)]
-pub(crate) struct Posts {
+pub(crate) struct NewMessagesBody {
     #[schema(min_items = 1, max_items = 1000)]
-    messages: Vec<Post>,
+    messages: Vec<NewMessageBody>,
 }
 
 /// One message, or several.
@@ -94,8 +94,8 @@ pub(crate) struct Posts {
 #[schema(as = SendMessages)]
 #[expect(dead_code, reason = "only described: which it is is seen before it is read")]
 pub(crate) enum OneOrMany {
-    One(Box<Post>),
-    Many(Posts),
+    One(Box<NewMessageBody>),
+    Many(NewMessagesBody),
 }
 
 /// Tells several messages from one.
@@ -132,7 +132,7 @@ struct Receipt {
 #[utoipa::path(
     post, path = "/messages", operation_id = "sendMessages", tag = "Messages", security(("key" = [])),
     request_body = OneOrMany,
-    responses((status = 202, description = "They are kept, and on their way.", body = Receipts),
+    responses((status = 202, description = "The messages are stored and will be delivered.", body = Receipts),
         NotFound, RequestTimeout, PayloadTooLarge, UnsupportedMediaType))]
 pub(crate) async fn messages(
     State(app): State<App>,
@@ -149,7 +149,7 @@ pub(crate) async fn messages(
 #[utoipa::path(
     post, path = "/inbox", operation_id = "receiveMessages", tag = "Messages", security(("key" = [])),
     request_body = OneOrMany,
-    responses((status = 202, description = "They are kept, and will be handled.", body = Receipts),
+    responses((status = 202, description = "The messages are stored and will be handled.", body = Receipts),
         NotFound, RequestTimeout, PayloadTooLarge, UnsupportedMediaType))]
 pub(crate) async fn inbox(
     State(app): State<App>,
@@ -169,8 +169,8 @@ async fn send(
 ) -> Result<(StatusCode, axum::Json<Receipts>)> {
     let messages = app.messages()?;
     let posts = match body::read::<Peek>(headers, body)?.messages {
-        Some(_) => body::read::<Posts>(headers, body)?.messages,
-        None => vec![body::read::<Post>(headers, body)?],
+        Some(_) => body::read::<NewMessagesBody>(headers, body)?.messages,
+        None => vec![body::read::<NewMessageBody>(headers, body)?],
     };
     if !(1..=SEND_MAX).contains(&posts.len()) {
         let message = format!("`messages` must have 1 to {SEND_MAX} entries.");
@@ -199,7 +199,7 @@ fn receipt(id: String, stream: Stream, sent: Sent) -> Receipt {
     Receipt { id, stream, position: at.position, partition: at.partition, duplicate: is_duplicate }
 }
 
-impl Post {
+impl NewMessageBody {
     fn into_new(self, owner: &Owner, queue: Queue) -> Result<NewMessage> {
         let has_id = self.id.is_some();
         let id = match self.id {
@@ -324,7 +324,7 @@ impl From<Message> for MessageObject {
 #[utoipa::path(
     get, path = "/messages", operation_id = "listMessages", tag = "Messages", security(("key" = [])),
     params(ListQuery, PageQuery),
-    responses((status = 200, description = "A page.", body = SnakePage<MessageObject>), NotFound))]
+    responses((status = 200, description = "A page of messages.", body = SnakePage<MessageObject>), NotFound))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,

@@ -59,8 +59,8 @@ pub(crate) struct CallQuery {
 ///
 /// Of one object, which runs its calls one after another. The body is the arguments, as the object
 /// takes them. With an `Idempotency-Key` the call can be repeated and happens once; the answer to a
-/// repeat is the first one's. Without one a key is made, and told in `Windrow-Request-Id`. An answer
-/// that takes longer than is waited for can be asked for at `/v1/calls/{request_id}`.
+/// repeat is the first one's. Without one a key is generated and returned in `Windrow-Request-Id`. An
+/// answer that takes longer than the wait can be read at `/v1/calls/{request_id}`.
 #[utoipa::path(
     post, path = "/objects/{type}/{id}/{method}", operation_id = "callObject", tag = "Objects",
     security(("key" = [])),
@@ -69,31 +69,31 @@ pub(crate) struct CallQuery {
         ("id" = String, Path, min_length = 1, max_length = 127, pattern = "^[ -~]+$"),
         ("method" = String, Path, min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._-]+$"),
         ("Idempotency-Key" = Option<String>, Header, max_length = 255, pattern = "^[!-~]([ -~]*[!-~])?$",
-            description = "The call's name. The same one with other arguments is refused."),
+            description = "The id of the call. A repeat with other arguments is refused."),
         ("Windrow-Crash-Policy" = Option<String>, Header, pattern = "^(retry|fail)$",
-            description = "What becomes of it when the instance that runs it dies: `retry` (usual) or `fail`."),
+            description = "What happens when the instance that runs the call dies: `retry` (the default) or `fail`."),
         ("Windrow-Caller-Object" = Option<String>, Header, max_length = 256, pattern = "^[!-~]([ -~]*[!-~])?$",
-            description = "The object that calls, for those who look into it later."),
+            description = "The object that makes the call, for tracing."),
         ("Windrow-Expires-In" = Option<u32>, Header, minimum = 1, maximum = 316224000,
-            description = "For how many seconds the answer is kept; for ever unless told."),
+            description = "For how many seconds the answer is kept; for ever by default."),
         ("Prefer" = Option<String>, Header, max_length = 200, pattern = "^[!-~]([ -~]*[!-~])?$",
-            description = "`wait=SECONDS`, or `respond-async` to wait for nothing. `waitMs` goes first."),
+            description = "`wait=SECONDS`, or `respond-async` not to wait. `waitMs` takes precedence."),
         CallQuery),
     request_body(content((Binary = "application/octet-stream"), (serde_json::Value = "application/json")),
         description = "The arguments."),
     responses(
-        (status = 200, description = "The reply, as the object gave it: JSON, or bytes.",
+        (status = 200, description = "The object's reply: JSON or bytes.",
             content((serde_json::Value = "application/json"), (Binary = "application/octet-stream")),
-            headers(("Windrow-Request-Id" = String, description = "The call's name."),
-                ("Windrow-Retry-Count" = u32, description = "How often the question was repeated."))),
-        (status = 202, description = "It has no answer yet; ask at `Location`.", body = CallObject,
-            headers(("Location" = String, description = "Where to ask for the answer."),
-                ("Windrow-Request-Id" = String, description = "The call's name."),
-                ("Windrow-Retry-Count" = u32, description = "How often the question was repeated."),
-                ("Retry-After" = u64, description = "Seconds until asking again makes sense."))),
-        (status = 410, description = "It was answered, and the answer is no longer kept (`call_expired`).",
+            headers(("Windrow-Request-Id" = String, description = "The id of the call."),
+                ("Windrow-Retry-Count" = u32, description = "How often the request was repeated."))),
+        (status = 202, description = "The call has no answer yet; poll `Location`.", body = CallObject,
+            headers(("Location" = String, description = "The URL of the call."),
+                ("Windrow-Request-Id" = String, description = "The id of the call."),
+                ("Windrow-Retry-Count" = u32, description = "How often the request was repeated."),
+                ("Retry-After" = u64, description = "Seconds to wait before the next poll."))),
+        (status = 410, description = "The answer is no longer kept (`call_expired`).",
             body = crate::error::ErrorResponse<'_>),
-        (status = 422, description = "It was answered with an error (`call_failed`).",
+        (status = 422, description = "The object answered with an error (`call_failed`).",
             body = crate::error::ErrorResponse<'_>),
         NotFound, RequestTimeout, PayloadTooLarge))]
 pub(crate) async fn call(

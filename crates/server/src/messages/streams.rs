@@ -130,9 +130,9 @@ pub(crate) struct Events {
     security(("key" = [])),
     params(("stream" = String, Path, min_length = 1, max_length = 256, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]+$"),
         ReadQuery),
-    responses((status = 200, description = "The events; none for a stream that has none.",
+    responses((status = 200, description = "The events; none for an empty stream.",
             content((Events = "application/json"), (follow::Followed = "text/event-stream"))),
-        (status = 410, description = "Events from there on were pruned (`events_pruned`).",
+        (status = 410, description = "The requested events were pruned (`events_pruned`).",
             body = crate::error::ErrorResponse<'_>,
             headers(("Windrow-First-Version" = u64, description = "The first version that is kept."),
                 ("Windrow-Snapshot-Version" = u64, description = "The version of the snapshot."))),
@@ -217,14 +217,14 @@ fn stream_of(mut names: Vec<String>) -> Result<Stream> {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewEvents)]
-pub(crate) struct Posts {
+pub(crate) struct NewEventsBody {
     /// The version that the stream is at, zero for one without events, or `any`, which is usual.
     #[serde(default = "any")]
     #[schema(schema_with = expected_schema)]
     expected: Value,
     /// All are appended, or none.
     #[schema(min_items = 1, max_items = 1000)]
-    events: Vec<Post>,
+    events: Vec<NewEventBody>,
 }
 
 fn any() -> Value {
@@ -259,7 +259,7 @@ fn expected_schema() -> Schema {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewEvent)]
-pub(crate) struct Post {
+pub(crate) struct NewEventBody {
     /// The kind of event.
     #[schema(
         min_length = 1,
@@ -305,8 +305,8 @@ pub(crate) struct Appended {
 #[utoipa::path(
     post, path = "/streams/{stream}/events", operation_id = "appendEvents", tag = "Events",
     security(("key" = [])),
-    params(("stream" = String, Path, min_length = 1, max_length = 256, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]+$")), request_body = Posts,
-    responses((status = 201, description = "They are kept.", body = Appended),
+    params(("stream" = String, Path, min_length = 1, max_length = 256, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]+$")), request_body = NewEventsBody,
+    responses((status = 201, description = "The events were appended.", body = Appended),
         NotFound, RequestTimeout, PayloadTooLarge, UnsupportedMediaType))]
 pub(crate) async fn append(
     State(app): State<App>,
@@ -321,14 +321,15 @@ pub(crate) async fn append(
         return Ok(snapshots::wrong_method(message, "GET,HEAD,PUT"));
     }
     let stream = stream_of(names)?;
-    let posts: Posts = body::read(&headers, &body)?;
+    let posts: NewEventsBody = body::read(&headers, &body)?;
     if !(1..=SEND_MAX).contains(&posts.events.len()) {
         return Err(Error::invalid(
             "events",
             format!("`events` must have 1 to {SEND_MAX} entries."),
         ));
     }
-    let events = posts.events.into_iter().map(Post::into_new).collect::<Result<Vec<_>>>()?;
+    let events =
+        posts.events.into_iter().map(NewEventBody::into_new).collect::<Result<Vec<_>>>()?;
     let append = Append {
         owner: caller.owner.clone(),
         stream: stream.clone(),
@@ -375,7 +376,7 @@ fn conflicting(conflict: &VersionConflict) -> Response {
     response
 }
 
-impl Post {
+impl NewEventBody {
     fn into_new(self) -> Result<NewEvent> {
         Ok(NewEvent {
             id: self.id.unwrap_or_else(|| Uuid::now_v7().to_string()),
@@ -393,7 +394,7 @@ impl Post {
 #[utoipa::path(
     get, path = "/events", operation_id = "readFeed", tag = "Events", security(("key" = [])),
     params(PageQuery),
-    responses((status = 200, description = "A page.", body = SnakePage<EventObject>), NotFound))]
+    responses((status = 200, description = "A page of events.", body = SnakePage<EventObject>), NotFound))]
 pub(crate) async fn feed(
     State(app): State<App>,
     caller: Caller,

@@ -37,7 +37,7 @@ impl VersionCache {
         Ok(version)
     }
 
-    /// Takes note of an append through this process, and wakes those who follow.
+    /// Takes note of an append through this process, and wakes its followers.
     pub(super) fn on_append(&self, clock: &Clock, key: &Key, version: u64) {
         self.update(clock.millis(), key, version);
         self.appended.notify_waiters();

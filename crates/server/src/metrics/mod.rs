@@ -227,7 +227,7 @@ impl Instruments {
         registry.register("retries", "Tries that failed and are repeated", self.retries.clone());
         registry.register(
             "leases_lost",
-            "Leases that somebody took back",
+            "Leases that were lost to another instance",
             self.leases_lost.clone(),
         );
         let help = "Tries by target and outcome; throttled are those answered with 429";
@@ -299,7 +299,7 @@ impl GaugeSet {
 /// Numbers for Prometheus
 #[utoipa::path(
     get, path = "/metrics", operation_id = "metrics", tag = "Operations",
-    responses((status = 200, description = "All of them, as OpenMetrics text.",
+    responses((status = 200, description = "All metrics, as OpenMetrics text.",
         content_type = "application/openmetrics-text", body = String), InternalError))]
 pub(crate) async fn metrics(State(app): State<App>) -> Result<impl IntoResponse> {
     let instruments = &app.metrics.0;

@@ -44,7 +44,7 @@ const WITHOUT_NUL: &str = "^[^\\u0000]*$";
 /// A batch to create.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewBatch)]
-pub(crate) struct Create {
+pub(crate) struct NewBatchBody {
     /// A file that was uploaded for the purpose `batch`.
     input_file_id: String,
     /// The endpoint that every line of the file requests.
@@ -78,15 +78,15 @@ pub(crate) struct ListQuery {
     post, path = "/batches", operation_id = "createBatch", tag = "Batches", security(("key" = [])),
     params(("Idempotency-Key" = Option<String>, Header, max_length = 255,
         pattern = "^[!-~]([ -~]*[!-~])?$",
-        description = "The same key again gives the same batch, and makes no second one.")),
-    request_body = Create,
+        description = "A repeat with the same key gets the same batch and creates no second one.")),
+    request_body = NewBatchBody,
     responses((status = 200, description = "The batch.", body = BatchObject), NotFound, RequestTimeout,
         PayloadTooLarge, UnsupportedMediaType))]
 pub(crate) async fn create(
     State(app): State<App>,
     caller: Caller,
     headers: HeaderMap,
-    Json(create): Json<Create>,
+    Json(create): Json<NewBatchBody>,
 ) -> Result<axum::Json<BatchObject>> {
     let window_secs = window("completion_window", &create.completion_window)?;
     let metadata = create.metadata.unwrap_or_default();
@@ -182,7 +182,7 @@ pub(crate) async fn cancel(
 #[utoipa::path(
     get, path = "/batches", operation_id = "listBatches", tag = "Batches",
     security(("key" = [])), params(ListQuery),
-    responses((status = 200, description = "A page.", body = List<BatchObject>), NotFound))]
+    responses((status = 200, description = "A page of batches.", body = List<BatchObject>), NotFound))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,

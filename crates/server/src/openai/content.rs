@@ -43,11 +43,11 @@ const INCOMPLETE: &str = "x-incomplete";
     security(("key" = [])),
     params(("id" = String, Path, pattern = "^file-[0-9a-f]{32}$"),
         ("Range" = Option<String>, Header, example = "bytes=0-99",
-            description = "One range of bytes; what is none is ignored.")),
+            description = "One range of bytes; anything else is ignored.")),
     responses(
-        (status = 200, description = "All of it.", content_type = "application/jsonl", body = inline(Binary),
-            headers(("X-Incomplete" = String, description = "`true` while there will be more."))),
-        (status = 206, description = "That range of it.", content_type = "application/jsonl",
+        (status = 200, description = "The whole file.", content_type = "application/jsonl", body = inline(Binary),
+            headers(("X-Incomplete" = String, description = "`true` while the batch is still running."))),
+        (status = 206, description = "The requested range.", content_type = "application/jsonl",
             body = inline(Binary), headers(("Content-Range" = String))),
         NotFound, RangeNotSatisfiable))]
 pub(crate) async fn content(

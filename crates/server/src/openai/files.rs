@@ -63,7 +63,7 @@ pub(crate) struct Deleted {
 #[utoipa::path(
     get, path = "/files", operation_id = "listFiles", tag = "Files", security(("key" = [])),
     params(ListQuery),
-    responses((status = 200, description = "A page.", body = List<FileObject>), NotFound))]
+    responses((status = 200, description = "A page of files.", body = List<FileObject>), NotFound))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -158,7 +158,7 @@ pub(crate) async fn retrieve(
 #[utoipa::path(
     delete, path = "/files/{id}", operation_id = "deleteFile", tag = "Files",
     security(("key" = [])), params(("id" = String, Path, pattern = "^file-[0-9a-f]{32}$")),
-    responses((status = 200, description = "It is gone.", body = Deleted), NotFound))]
+    responses((status = 200, description = "The file was deleted.", body = Deleted), NotFound))]
 pub(crate) async fn delete(
     State(app): State<App>,
     caller: Caller,

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_is_told_when_it_is_the_only_one() {
+    fn a_model_is_given_when_it_is_the_only_one() {
         let (chat, is) = ("/v1/chat/completions", |name: &str| Some(name.to_owned()));
         assert_eq!(only_model(&["gpt-4o"], chat), is("gpt-4o"));
         assert_eq!(only_model(&["/models/llama"], chat), is("/models/llama"));

@@ -114,11 +114,11 @@ enum JobBody {
     post, path = "/jobs", operation_id = "createJob", tag = "Jobs", security(("key" = [])),
     params(CreateQuery, ("Idempotency-Key" = Option<String>, Header, max_length = 255,
         pattern = "^[!-~]([ -~]*[!-~])?$",
-        description = "The same key again gives the same job, and makes no second one.")),
+        description = "A repeat with the same key gets the same job and creates no second one.")),
     request_body(content((Binary = "application/jsonl"), (Binary = "application/octet-stream"),
         (NewJob = "multipart/form-data"))),
     responses((status = 201, description = "The job.", body = Job),
-        (status = 200, description = "The job that the same key made before.", body = Job), RequestTimeout,
+        (status = 200, description = "The job that an earlier request with the same key created.", body = Job), RequestTimeout,
         PayloadTooLarge, UnsupportedMediaType))]
 pub(crate) async fn create(
     State(app): State<App>,

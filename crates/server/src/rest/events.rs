@@ -100,11 +100,11 @@ impl sse::Source for JobEvents {
     }
 
     async fn changed(&self, _: &App) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
-/// The job as it was a moment ago, read once for all who listen to it.
+/// The job as it was a moment ago, read once for all its listeners.
 async fn current(app: &App, id: BatchId) -> windrow_store::Result<Batch> {
     let now_ms = app.clock.millis();
     if let Some(batch) = app.job_status.fresh(&id, now_ms) {

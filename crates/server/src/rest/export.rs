@@ -68,7 +68,7 @@ struct ExportColumn(String);
 #[utoipa::path(
     get, path = "/jobs/{id}/export", operation_id = "exportJob", tag = "Items", security(("key" = [])),
     params(("id" = String, Path, format = "uuid"), ExportQuery),
-    responses((status = 200, description = "The table.", content(
+    responses((status = 200, description = "The finished items as a table.", content(
         (inline(Binary) = "application/jsonl"), (inline(Binary) = "text/csv"),
         (inline(Binary) = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"))), NotFound))]
 pub(crate) async fn export(
@@ -96,7 +96,7 @@ pub(crate) async fn export(
 #[utoipa::path(
     post, path = "/jobs/{id}/export", operation_id = "exportJobByPost", tag = "Items", security(("key" = [])),
     params(("id" = String, Path, format = "uuid"), ExportQuery),
-    responses((status = 200, description = "The table.", content(
+    responses((status = 200, description = "The finished items as a table.", content(
         (inline(Binary) = "application/jsonl"), (inline(Binary) = "text/csv"),
         (inline(Binary) = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"))), NotFound))]
 pub(crate) async fn export_by_post(

@@ -149,7 +149,7 @@ enum AttemptClass {
 #[utoipa::path(
     get, path = "/jobs/{id}/items", operation_id = "listItems", tag = "Items", security(("key" = [])),
     params(("id" = String, Path, format = "uuid"), ListQuery, PageQuery),
-    responses((status = 200, description = "A page.", body = CamelPage<Item>), NotFound))]
+    responses((status = 200, description = "A page of items.", body = CamelPage<Item>), NotFound))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -179,7 +179,7 @@ pub(crate) async fn list(
 #[utoipa::path(
     get, path = "/jobs/{id}/items/{item}/attempts", operation_id = "listAttempts", tag = "Items", security(("key" = [])),
     params(("id" = String, Path, format = "uuid"), ("item" = String, Path, pattern = "^[1-9][0-9]{0,17}$")),
-    responses((status = 200, description = "All of them.", body = CamelPage<AttemptObject>), NotFound))]
+    responses((status = 200, description = "All attempts of the item.", body = CamelPage<AttemptObject>), NotFound))]
 pub(crate) async fn attempts(
     State(app): State<App>,
     caller: Caller,

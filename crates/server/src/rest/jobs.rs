@@ -33,7 +33,7 @@ pub(crate) struct ListQuery {
 #[utoipa::path(
     get, path = "/jobs", operation_id = "listJobs", tag = "Jobs", security(("key" = [])),
     params(ListQuery, JobsQuery, PageQuery),
-    responses((status = 200, description = "A page.", body = CamelPage<Job>)))]
+    responses((status = 200, description = "A page of jobs.", body = CamelPage<Job>)))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,

@@ -38,7 +38,7 @@ pub(crate) struct ListQuery {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = NewKey)]
-pub(crate) struct Create {
+pub(crate) struct NewKeyBody {
     #[schema(min_length = 1, max_length = 256, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
     owner: String,
     #[schema(value_type = KeyRole)]
@@ -101,7 +101,7 @@ pub(crate) struct CreatedKey {
 #[utoipa::path(
     get, path = "/keys", operation_id = "listKeys", tag = "Keys", security(("key" = [])),
     params(ListQuery, PageQuery),
-    responses((status = 200, description = "A page.", body = CamelPage<KeyObject>)))]
+    responses((status = 200, description = "A page of keys.", body = CamelPage<KeyObject>)))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -128,13 +128,13 @@ pub(crate) async fn list(
 /// For admins.
 #[utoipa::path(
     post, path = "/keys", operation_id = "createKey", tag = "Keys", security(("key" = [])),
-    request_body = Create,
-    responses((status = 201, description = "The key, and its text, which is shown only now.", body = CreatedKey),
+    request_body = NewKeyBody,
+    responses((status = 201, description = "The key, and its secret, which is shown only in this response.", body = CreatedKey),
         RequestTimeout, PayloadTooLarge, UnsupportedMediaType))]
 pub(crate) async fn create(
     State(app): State<App>,
     caller: Caller,
-    Json(create): Json<Create>,
+    Json(create): Json<NewKeyBody>,
 ) -> Result<(StatusCode, axum::Json<CreatedKey>)> {
     caller.check_admin()?;
     let role: Role = create.role.parse().map_err(|_| {
@@ -167,7 +167,7 @@ pub(crate) async fn create(
 #[utoipa::path(
     delete, path = "/keys/{id}", operation_id = "revokeKey", tag = "Keys", security(("key" = [])),
     params(("id" = String, Path, format = "uuid")),
-    responses((status = 200, description = "The key, which opens nothing any more.", body = KeyObject),
+    responses((status = 200, description = "The revoked key.", body = KeyObject),
         NotFound))]
 pub(crate) async fn revoke(
     State(app): State<App>,

@@ -58,7 +58,7 @@ pub(crate) struct KickoffResult {
 #[utoipa::path(
     post, path = "/jobs/{id}/kickoff", operation_id = "kickoffJob", tag = "Jobs", security(("key" = [])),
     params(("id" = String, Path, format = "uuid"), KickoffQuery),
-    responses((status = 200, description = "What it did.", body = KickoffResult), NotFound))]
+    responses((status = 200, description = "What the kickoff did.", body = KickoffResult), NotFound))]
 pub(crate) async fn kickoff(
     State(app): State<App>,
     caller: Caller,

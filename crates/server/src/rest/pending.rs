@@ -51,7 +51,7 @@ pub(crate) struct PendingItem {
 #[utoipa::path(
     get, path = "/pending", operation_id = "listPending", tag = "Items", security(("key" = [])),
     params(ListQuery, JobsQuery, PageQuery),
-    responses((status = 200, description = "A page.", body = CamelPage<PendingItem>), NotFound))]
+    responses((status = 200, description = "A page of items.", body = CamelPage<PendingItem>), NotFound))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,

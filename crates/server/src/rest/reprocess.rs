@@ -110,7 +110,7 @@ pub(crate) struct ReprocessResult {
 #[utoipa::path(
     post, path = "/jobs/{id}/reprocess", operation_id = "reprocessJob", tag = "Jobs", security(("key" = [])),
     params(("id" = String, Path, format = "uuid")), request_body = Option<ReprocessBody>,
-    responses((status = 200, description = "What was put back.", body = ReprocessResult), NotFound, RequestTimeout,
+    responses((status = 200, description = "What was reprocessed.", body = ReprocessResult), NotFound, RequestTimeout,
         PayloadTooLarge, UnsupportedMediaType))]
 pub(crate) async fn reprocess(
     State(app): State<App>,

@@ -1,5 +1,5 @@
-//! What holds at the edges: crashes in the middle, more callers than there are places, slow looks,
-//! long answers, and the end of the process.
+//! What holds at the edges: crashes in the middle, more clients than there are permits, slow reads,
+//! long responses, and the end of the process.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
@@ -24,7 +24,7 @@ use windrow_store::sweep::Retention;
 use crate::harness::{Harness, LONG, line, lines, read};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_dies_before_the_job_is_made_leaves_nothing_that_is_seen() {
+async fn a_server_that_dies_before_the_job_is_created_leaves_nothing_visible() {
     let mut harness = Harness::usual().await;
     let mut plain = harness.gates.keep_back("create_batch");
     let mut whole = harness.gates.keep_back("create_batch_with_file");
@@ -51,7 +51,7 @@ async fn who_dies_before_the_job_is_made_leaves_nothing_that_is_seen() {
 
 /// The job's errors are those of its lines, judged as they came in.
 #[tokio::test]
-async fn a_job_is_told_which_of_its_lines_do_not_fit() {
+async fn a_failed_job_lists_its_invalid_lines() {
     let harness = Harness::usual().await;
     let sent = format!("{}{}{}", line(1, "small"), line(2, "unknown"), line(3, "small"));
     let errors = async |path: &str| {
@@ -59,8 +59,8 @@ async fn a_job_is_told_which_of_its_lines_do_not_fit() {
         assert_eq!(made.status(), 201);
         let job = read(made).await;
         assert_eq!(job["status"], "failed");
-        let told = |error: &Value| (error["line"].as_u64(), error["code"].clone());
-        job["errors"].as_array().unwrap().iter().map(told).collect::<Vec<_>>()
+        let message = |error: &Value| (error["line"].as_u64(), error["code"].clone());
+        job["errors"].as_array().unwrap().iter().map(message).collect::<Vec<_>>()
     };
     let unknown = (Some(2), json!("model_not_found"));
     assert_eq!(errors("/api/jobs").await, std::slice::from_ref(&unknown));
@@ -71,7 +71,7 @@ async fn a_job_is_told_which_of_its_lines_do_not_fit() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_that_cannot_be_looked_through_soon_fails_its_batch_all_the_same() {
+async fn a_file_that_cannot_be_searched_in_time_fails_its_batch_all_the_same() {
     let clock = Clock::manual(Timestamp::UNIX_EPOCH);
     let harness = Harness::new(clock, Options::default()).await;
     let file =
@@ -98,7 +98,7 @@ async fn a_file_that_cannot_be_looked_through_soon_fails_its_batch_all_the_same(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn so_many_files_are_looked_through_at_a_time() {
+async fn the_number_of_concurrent_file_checks_is_limited() {
     let clock = Clock::manual(Timestamp::UNIX_EPOCH);
     let harness = Harness::new(clock.clone(), Options::default()).await;
     let bad = line(1, "unknown");
@@ -147,7 +147,7 @@ fn output_of(batch: &Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn so_many_growing_outputs_are_read_at_a_time_and_one_owner_has_not_all() {
+async fn growing_outputs_are_limited_and_one_owner_does_not_take_all() {
     let harness = Harness::usual().await;
     let mut paths = Vec::new();
     for key in [&harness.bob, &harness.ann] {
@@ -169,12 +169,12 @@ async fn so_many_growing_outputs_are_read_at_a_time_and_one_owner_has_not_all() 
     assert_eq!(harness.get(&harness.ann, &paths[1]).await.status(), 200, "others have theirs");
     drop(readers);
     let again = async { while harness.get(&harness.bob, &paths[0]).await.status() != 200 {} };
-    timeout(LONG, again).await.expect("places are given back");
+    timeout(LONG, again).await.expect("permits are returned");
     harness.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_owner_leaves_places_for_the_uploads_of_others() {
+async fn one_owner_leaves_permits_for_the_uploads_of_others() {
     let harness =
         Harness::new(Clock::machine(), Options { uploads_max: 4, ..Options::default() }).await;
     let mut opened = harness.gates.keep_back("open_file");
@@ -194,7 +194,7 @@ async fn one_owner_leaves_places_for_the_uploads_of_others() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_listener_goes_with_its_key() {
+async fn an_event_stream_ends_with_its_key() {
     let options = Options { key_ms_max: 50, ..Options::default() };
     let harness = Harness::new(Clock::machine(), options).await;
     let id = harness.job(&harness.bob, lines(1)).await;
@@ -209,7 +209,7 @@ async fn a_listener_goes_with_its_key() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slice_whose_caller_has_gone_gives_its_lines_back_at_the_end() {
+async fn a_kickoff_whose_client_has_gone_releases_its_lines_at_the_stop() {
     let harness = Harness::usual().await;
     let id = harness.job(&harness.ann, lines(5)).await;
     harness.answers.forget_permits(usize::MAX);

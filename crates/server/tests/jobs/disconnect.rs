@@ -9,7 +9,7 @@ use crate::harness::{Harness, line};
 const ROUNDS: usize = 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_goes_before_the_answer_leaves_no_file_without_its_job() {
+async fn a_client_that_disconnects_leaves_no_file_without_its_job() {
     let harness = Harness::new().await;
     let lines: String = (1..=2_000).map(|no| line(no, json!({}))).collect();
     for _ in 0..ROUNDS {

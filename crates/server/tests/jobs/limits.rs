@@ -1,4 +1,4 @@
-//! One too many: those who come when every place is taken are told when to come again.
+//! Limits: a request over a concurrency limit gets a 429 with `Retry-After`.
 
 use reqwest::Method;
 use serde_json::json;
@@ -11,11 +11,11 @@ use crate::harness::{Harness, line};
 const LISTENERS_MAX: usize = 200;
 /// Exports of one owner at the same time.
 const EXPORTS_MAX: usize = 32;
-/// Longest wait for a place that was given back, in looks.
+/// Longest wait for a returned permit, in requests.
 const LOOKS_MAX: usize = 10_000;
 
-/// A refusal that says when to come again.
-async fn told_to_come_again(harness: &Harness, path: &str, code: &str) {
+/// A 429 with `Retry-After`.
+async fn assert_too_many(harness: &Harness, path: &str, code: &str) {
     let refused = harness.ask(&harness.bob, Method::GET, path, &[], "").await;
     assert_eq!(refused.status(), 429);
     let secs = refused.headers()["retry-after"].to_str().unwrap().parse::<u64>().unwrap();
@@ -24,19 +24,19 @@ async fn told_to_come_again(harness: &Harness, path: &str, code: &str) {
     assert_eq!(error["error"]["code"], code, "{error}");
 }
 
-/// A place that was given back is taken by the next one.
-async fn there_is_a_place_again(harness: &Harness, path: &str) {
+/// A permit that was returned is taken by the next request.
+async fn wait_for_permit(harness: &Harness, path: &str) {
     for _ in 0..LOOKS_MAX {
         if harness.ask(&harness.bob, Method::GET, path, &[], "").await.status() == 200 {
             return;
         }
         tokio::task::yield_now().await;
     }
-    panic!("nobody gives a place back");
+    panic!("no permit is returned");
 }
 
 #[tokio::test]
-async fn a_listener_too_many_is_told_to_come_again() {
+async fn an_event_stream_too_many_gets_a_429() {
     let harness = Harness::new().await;
     let id = harness.plain_job(&harness.bob, 1).await;
     let path = format!("/api/jobs/{id}/events");
@@ -46,12 +46,12 @@ async fn a_listener_too_many_is_told_to_come_again() {
         assert_eq!(listener.status(), 200);
         listeners.push(listener);
     }
-    told_to_come_again(&harness, &path, "listeners_exceeded").await;
+    assert_too_many(&harness, &path, "listeners_exceeded").await;
     // A job that is not there is that, however many listen.
     let other = "/api/jobs/00000000-0000-7000-8000-000000000000/events";
     harness.get(&harness.bob, other).await.refused(404, "not_found");
     listeners.pop();
-    there_is_a_place_again(&harness, &path).await;
+    wait_for_permit(&harness, &path).await;
     drop(listeners);
     harness.stop().await;
 }
@@ -71,7 +71,7 @@ async fn slow_export(harness: &Harness, path: &str) -> TcpStream {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_export_too_many_is_told_to_come_again() {
+async fn an_export_too_many_gets_a_429() {
     let harness = Harness::new().await;
     let answer = json!("x".repeat(1 << 20)).to_string();
     let lines = (1..=8).map(|no| line(no, json!({ "answer": answer }))).collect();
@@ -83,9 +83,9 @@ async fn an_export_too_many_is_told_to_come_again() {
     for _ in 0..EXPORTS_MAX {
         exports.push(slow_export(&harness, &format!("{path}?columns=line,response")).await);
     }
-    told_to_come_again(&harness, &path, "exports_exceeded").await;
+    assert_too_many(&harness, &path, "exports_exceeded").await;
     exports.pop();
-    there_is_a_place_again(&harness, &path).await;
+    wait_for_permit(&harness, &path).await;
     drop(exports);
     harness.stop().await;
 }

@@ -42,8 +42,8 @@ async fn a_job_of_another_owner_is_not_there() {
             }
         }
     }
-    let nobody = harness.get("wr_no_such_key", &format!("/api/jobs/{id}")).await;
-    nobody.refused(401, "invalid_api_key");
+    let unknown = harness.get("wr_no_such_key", &format!("/api/jobs/{id}")).await;
+    unknown.refused(401, "invalid_api_key");
 }
 
 #[tokio::test]

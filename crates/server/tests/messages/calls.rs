@@ -39,8 +39,8 @@ async fn a_name_that_was_used_for_another_call_is_refused() {
         ("counter/b/add", "{\"n\": 5}"),
         ("counter/a/echo", "{\"n\": 5}"),
     ] {
-        let told = harness.call(path, "r-1", args).await.refused(400, "idempotency_key_reused");
-        assert!(told.contains("r-1"), "{told}");
+        let message = harness.call(path, "r-1", args).await.refused(400, "idempotency_key_reused");
+        assert!(message.contains("r-1"), "{message}");
     }
     assert_eq!(harness.handlers.runs.load(Ordering::SeqCst), 1);
     harness.stop().await;
@@ -117,8 +117,8 @@ async fn a_call_that_failed_stays_so_and_says_why() {
     let harness = Harness::new().await;
     for retry in ["0", "1"] {
         let answer = harness.call("counter/a/steal", "r-1", "{}").await;
-        let told = answer.refused(422, "call_failed");
-        assert!(told.contains("a counter cannot steal"), "{told}");
+        let message = answer.refused(422, "call_failed");
+        assert!(message.contains("a counter cannot steal"), "{message}");
         assert_eq!(answer.header("windrow-request-id"), "r-1");
         assert_eq!(answer.header("windrow-retry-count"), retry);
     }
@@ -189,7 +189,7 @@ async fn calls_are_listed_by_object_and_state_and_counted() {
 }
 
 #[tokio::test]
-async fn numbers_of_messages_are_told() {
+async fn metrics_of_messages_are_exported() {
     let harness = Harness::new().await;
     harness.call("counter/a/add", "r-1", "{}").await.ok(200);
     let text = harness.get(&harness.ann, "/metrics").await.text();
@@ -211,10 +211,11 @@ async fn numbers_of_messages_are_told() {
 }
 
 #[tokio::test]
-async fn without_a_set_up_callers_are_told_what_to_do() {
+async fn before_messages_are_set_up_errors_say_what_to_do() {
     let harness = Harness::with(RunnerMode::Never).await;
-    let told = harness.call("counter/a/add", "r-1", "{}").await.refused(503, "messages_not_set_up");
-    assert!(told.contains("windrow serve"), "{told}");
+    let message =
+        harness.call("counter/a/add", "r-1", "{}").await.refused(503, "messages_not_set_up");
+    assert!(message.contains("windrow serve"), "{message}");
     let message = json!({ "stream": "s", "kind": "k", "id": "1" });
     for path in ["/v1/messages", "/v1/inbox"] {
         harness.post_json(&harness.ann, path, &message).await.refused(503, "messages_not_set_up");

@@ -66,8 +66,8 @@ async fn events_are_appended_at_the_version_that_was_expected() {
     assert_eq!(harness.post_json(&harness.ann, path, &first).await.ok(201), appended);
     let late = json!({ "expected": 0, "events": events(&["cancelled"]) });
     let refused = harness.post_json(&harness.ann, path, &late).await;
-    let told = refused.refused(400, "version_conflict");
-    assert!(told.contains("at version 2") && told.contains("not at 0"), "{told}");
+    let message = refused.refused(400, "version_conflict");
+    assert!(message.contains("at version 2") && message.contains("not at 0"), "{message}");
     assert_eq!(refused.header("windrow-expected-version"), "0");
     assert_eq!(refused.header("windrow-actual-version"), "2");
     let any =
@@ -90,7 +90,7 @@ async fn events_are_appended_at_the_version_that_was_expected() {
 }
 
 #[tokio::test]
-async fn of_two_writers_one_wins_and_the_other_is_told() {
+async fn of_two_writers_one_wins_and_the_other_gets_a_conflict() {
     let harness = Harness::new().await;
     let path = "/v1/streams/s/events";
     let post = |kind: &str| json!({ "expected": 0, "events": events(&[kind]) });
@@ -106,7 +106,7 @@ async fn of_two_writers_one_wins_and_the_other_is_told() {
 }
 
 #[tokio::test]
-async fn who_follows_hears_of_every_event_once_and_goes_on_where_it_was() {
+async fn a_follower_gets_every_event_once_and_resumes_where_it_was() {
     let harness = Harness::new().await;
     let path = "/v1/streams/counter/a/events";
     let follow = format!("{path}?follow");
@@ -138,7 +138,7 @@ async fn who_follows_hears_of_every_event_once_and_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn who_follows_is_let_go_when_its_key_is_revoked() {
+async fn a_follower_is_disconnected_when_its_key_is_revoked() {
     let harness = Harness::new().await;
     let mut reader =
         SseReader::new(&harness, &harness.ann, "/v1/streams/s/events?follow", &[]).await;
@@ -199,7 +199,7 @@ async fn prune(harness: &Harness, at: u64) {
 }
 
 #[tokio::test]
-async fn who_asks_for_events_that_were_pruned_is_told_where_the_stream_begins() {
+async fn a_request_for_pruned_events_gets_the_first_version_that_is_kept() {
     let harness = Harness::new().await;
     let path = "/v1/streams/s/events";
     let posts = json!({ "events": events(&["1", "2", "3", "4"]) });
@@ -207,8 +207,8 @@ async fn who_asks_for_events_that_were_pruned_is_told_where_the_stream_begins() 
     prune(&harness, 3).await;
     for query in ["", "?from=2", "?follow", "?follow&from=2"] {
         let answer = harness.get(&harness.ann, &format!("{path}{query}")).await;
-        let told = answer.refused(410, "events_pruned");
-        assert!(told.contains("version 3") && told.contains("snapshot is at 2"), "{told}");
+        let message = answer.refused(410, "events_pruned");
+        assert!(message.contains("version 3") && message.contains("snapshot is at 2"), "{message}");
         assert_eq!(answer.header("windrow-first-version"), "3");
         assert_eq!(answer.header("windrow-snapshot-version"), "2");
     }

@@ -20,9 +20,9 @@ async fn calls_that_are_wrong_are_refused() {
     let post = |path: &'static str, body: String| {
         harness.send(&harness.ann, Method::POST, path, &[], body)
     };
-    let told = post("/v1/objects/nothing/1/add", String::new()).await;
-    let told = told.refused(404, "unknown_object_type");
-    assert!(told.contains("nothing") && told.contains("counter"), "{told}");
+    let message = post("/v1/objects/nothing/1/add", String::new()).await;
+    let message = message.refused(404, "unknown_object_type");
+    assert!(message.contains("nothing") && message.contains("counter"), "{message}");
     for path in [
         "/v1/objects/counter%2Fx/1/add",
         "/v1/objects/counter/1/a%2Fb",
@@ -147,9 +147,9 @@ async fn events_that_are_wrong_are_refused() {
         assert_eq!(answer.status, 400, "{invalid}: {}", answer.text());
     }
     let future = json!({ "expected": 7, "events": [good] });
-    let told =
+    let message =
         harness.post_json(&harness.ann, path, &future).await.refused(400, "version_conflict");
-    assert!(told.contains('7') && told.contains('0'), "{told}");
+    assert!(message.contains('7') && message.contains('0'), "{message}");
     for path in ["/v1/streams//events", "/v1/streams/%0A/events"] {
         harness.get(&harness.ann, path).await.refused(400, "invalid_value");
     }

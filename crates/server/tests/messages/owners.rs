@@ -52,8 +52,9 @@ async fn an_admin_acts_for_an_owner_and_sees_who_runs_what() {
     harness.send(&harness.admin, Method::POST, path, &headers, "{}").await.ok(200);
     assert_eq!(harness.get(&harness.ann, "/v1/calls/r-1").await.ok(200)["owner"], "ann");
     harness.get(&harness.admin, "/v1/calls/r-1").await.refused(404, "not_found");
-    let told = harness.send(&harness.admin, Method::GET, "/v1/calls/r-1", &headers[1..], "").await;
-    assert_eq!(told.ok(200)["object_type"], "counter");
+    let message =
+        harness.send(&harness.admin, Method::GET, "/v1/calls/r-1", &headers[1..], "").await;
+    assert_eq!(message.ok(200)["object_type"], "counter");
     let refused = harness.send(&harness.bob, Method::POST, path, &headers, "{}").await;
     refused.refused(403, "admin_only");
 

@@ -44,11 +44,11 @@ async fn one_message_or_many_are_kept_in_their_order() {
     let repeat = harness.post_json(&harness.ann, "/v1/messages", &many).await.ok(202);
     assert!(rows(&repeat).iter().all(|sent| sent["duplicate"] == true), "{repeat}");
     let other = json!({ "stream": "orders/1", "kind": "order.paid", "id": "p", "payload": 2 });
-    let told = harness
+    let message = harness
         .post_json(&harness.ann, "/v1/messages", &other)
         .await
         .refused(400, "message_id_reused");
-    assert!(told.contains("nothing was sent"), "{told}");
+    assert!(message.contains("nothing was sent"), "{message}");
     let twice =
         json!({ "stream": "x", "kind": "k", "id": "p2", "dedupe": false, "not_before": LATER });
     for _ in 0..2 {
