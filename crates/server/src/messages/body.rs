@@ -128,13 +128,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_in_texts_nests_nothing() {
-        assert_eq!(nesting(br#"{"a": ["[[[[\"[[", {}]}"#), 3);
-        assert_eq!(nesting(b"1"), 0);
-        assert_eq!(nesting("[".repeat(5000).as_bytes()), 5000);
-    }
-
-    #[test]
     fn bytes_are_shown_as_json_when_they_are() {
         let (json, base64) = shown(b"{ \"b\": 1, \"a\": 1.00000000000000000001 }");
         assert_eq!(json.unwrap().get(), "{ \"b\": 1, \"a\": 1.00000000000000000001 }");

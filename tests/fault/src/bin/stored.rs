@@ -18,7 +18,7 @@ use windrow_fault::stored::{self, JOB_KEY, JOB_PATH, KEY, STRAW, STRAW_LINES, Se
 use windrow_fault::{Backend, wait};
 use windrow_testkit::postgres::{Cluster, Options};
 use windrow_testkit::programs;
-use windrow_testkit::upstream::{Act, Script, Seen, Upstream};
+use windrow_testkit::upstream::{Reply, Script, ReceivedRequest, Upstream};
 
 /// Lines of the run that complete; the next is refused, those behind it fail for now, and the rest hangs.
 const COMPLETED: u64 = 12;
@@ -67,13 +67,13 @@ async fn make(binary: &Path, backend: Backend, folder: &Path) -> Result<(), Box<
 }
 
 /// What the upstream does while these files are made.
-fn act(seen: &Seen) -> Act {
+fn act(seen: &ReceivedRequest) -> Reply {
     match stored::hay(seen) {
-        Some(..=COMPLETED) => Act::Echo,
-        Some(REFUSED) => Act::error(400, "no such parameter"),
-        Some(..=FAILING) => Act::error(500, "out of order"),
-        Some(_) => Act::Hang,
-        None if seen.header("windrow-kind") == "order.bad" => Act::error(400, "no such order"),
+        Some(..=COMPLETED) => Reply::Echo,
+        Some(REFUSED) => Reply::error(400, "no such parameter"),
+        Some(..=FAILING) => Reply::error(500, "out of order"),
+        Some(_) => Reply::Hang,
+        None if seen.header("windrow-kind") == "order.bad" => Reply::error(400, "no such order"),
         None => stored::receive(seen),
     }
 }
