@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use windrow_domain::{BatchId, FileId, InstanceId, KeyId, LeaseId};
+use windrow_domain::{BatchId, FileId, InstanceId, KeyId};
 use windrow_store::batch::{NewBatch, Reprocess, Select};
 use windrow_store::call::CallsQuery;
 use windrow_store::event::Snapshot;
@@ -35,19 +35,9 @@ pub async fn a_refused_argument_says_the_same_on_every_database(world: &impl Wor
     let (instance, batch, any) = (InstanceId::new(), BatchId::new(), Scope::All);
     let new = run_over(FileId::new(), "ada");
     let pairs: BTreeMap<_, _> = (0..65).map(|no| (no.to_string(), String::new())).collect();
-    let step =
-        Reprocess { batch, select: Select::Statuses(Vec::new()), generation: None, lines_max: 0 };
+    let select = Select::Statuses(Vec::new());
+    let step = Reprocess { batch, select, generation: None, lines_max: 0 };
     let turn = Turn { instance, outcomes: Vec::new(), claim: Some(request(&[], 1)) };
-    let read = windrow_store::message::Read {
-        instance,
-        from: Vec::new(),
-        held: Vec::new(),
-        messages_max: 0,
-        stream_messages_max: 1,
-    };
-    let exchange =
-        Exchange { commit: Commit::new(instance), heartbeat: false, read: Some(read.clone()) };
-    let unnamed = windrow_store::call::NewCall { method: String::new(), ..call("1", "r1") };
     let endless = FileVerdict::ValidFor("x".repeat(3000));
     let told = [
         text(store.seal_file(FileId::new(), endless.clone()).await),
@@ -67,15 +57,6 @@ pub async fn a_refused_argument_says_the_same_on_every_database(world: &impl Wor
         text(store.finished(&any, FinishedQuery::default()).await),
         text(store.keys(&any, KeysQuery::default()).await),
         text(store.touch_keys(&[KeyId::new(); 1001]).await),
-        text(store.set_up(windrow_store::partition::Setup { partitions: 0, ..setup() }).await),
-        text(store.send(vec![inbox("a", "")]).await),
-        text(store.read_owned(read).await),
-        text(store.exchange(exchange).await),
-        text(store.states(&vec![key("wallet/1"); 1001]).await),
-        text(store.read_stream(&owner("ada"), &stream("a"), 1, 0).await),
-        text(store.read_all(&any, None, 0).await),
-        text(store.submit_call(unnamed).await),
-        text(store.calls(&any, CallsQuery::default()).await),
     ];
     let expected = [
         "could not seal file endpoint: invalid",
@@ -95,6 +76,36 @@ pub async fn a_refused_argument_says_the_same_on_every_database(world: &impl Wor
         "could not list finished lines limit: invalid",
         "could not list keys limit: invalid",
         "could not touch keys keys: invalid",
+    ];
+    assert_eq!(told, expected);
+}
+
+/// The same for messages, events and calls.
+pub async fn a_refused_argument_of_a_message_says_the_same_on_every_database(world: &impl World) {
+    let store = world.store();
+    let (instance, any) = (InstanceId::new(), Scope::All);
+    let read = windrow_store::message::Read {
+        instance,
+        from: Vec::new(),
+        held: Vec::new(),
+        messages_max: 0,
+        stream_messages_max: 1,
+    };
+    let exchange =
+        Exchange { commit: Commit::new(instance), heartbeat: false, read: Some(read.clone()) };
+    let unnamed = windrow_store::call::NewCall { method: String::new(), ..call("1", "r1") };
+    let told = [
+        text(store.set_up(windrow_store::partition::Setup { partitions: 0, ..setup() }).await),
+        text(store.send(vec![inbox("a", "")]).await),
+        text(store.read_owned(read).await),
+        text(store.exchange(exchange).await),
+        text(store.states(&vec![key("wallet/1"); 1001]).await),
+        text(store.read_stream(&owner("ada"), &stream("a"), 1, 0).await),
+        text(store.read_all(&any, None, 0).await),
+        text(store.submit_call(unnamed).await),
+        text(store.calls(&any, CallsQuery::default()).await),
+    ];
+    let expected = [
         "could not set up messages partitions: invalid",
         "could not send messages id: invalid",
         "could not read messages for instance messages_max: invalid",
@@ -109,98 +120,78 @@ pub async fn a_refused_argument_says_the_same_on_every_database(world: &impl Wor
 }
 
 /// What a backend refuses is named by the seam: the verb of the call, and what it was for.
+pub async fn a_refused_file_says_the_same_on_every_database(world: &impl World) {
+    let store = world.store();
+    let (ada, file) = (scope("ada"), FileId::new());
+    let open = Sheet::of("ada").lines(MODEL, 1);
+    open.write(store).await;
+    let stolen = windrow_store::ingest::NewFile { owner: owner("bob"), ..open.new_file() };
+    let said = text(store.open_file(stolen).await);
+    assert_eq!(said, format!("could not open file {}: conflict", open.id));
+    let told = [
+        (text(store.add_lines(file, Chunk::default()).await), "add lines to file"),
+        (text(store.expire_file(file, now(world)).await), "expire file"),
+        (text(store.seal_file(file, FileVerdict::Valid).await), "seal file"),
+        (text(store.drop_file(&ada, file).await), "drop file"),
+        (text(store.file(&ada, file).await), "read file"),
+        (text(store.file_errors(&ada, file).await), "read errors of file"),
+        (text(store.file_lanes(&ada, file).await), "read lanes of file"),
+        (text(store.chunk_sizes(&ada, file).await), "read chunk sizes of file"),
+        (text(store.read_chunk(&ada, file, 3).await), "read chunk 3 of file"),
+    ];
+    for (said, words) in told {
+        assert_eq!(said, format!("could not {words} {file}: missing"));
+    }
+}
+
+/// The same for batches, leases, keys and members.
 pub async fn a_refused_call_says_the_same_on_every_database(world: &impl World) {
     let store = world.store();
     let (ada, any) = (scope("ada"), Scope::All);
-    let (file, batch, instance) = (FileId::new(), BatchId::new(), InstanceId::new());
+    let (batch, instance) = (BatchId::new(), InstanceId::new());
     let open = Sheet::of("ada").lines(MODEL, 1);
     open.write(store).await;
     let running = batch_of(store, "ada", 1).await;
-    let of_open = run_over(open.id, "ada");
-    let stolen = windrow_store::ingest::NewFile { owner: owner("bob"), ..open.new_file() };
-    let other = Worker::on(store);
+    let missing = [
+        (text(store.pause_batch(&ada, batch, None).await), "pause batch"),
+        (text(store.resume_batch(&ada, batch).await), "resume batch"),
+        (text(store.cancel_batch(&ada, batch).await), "cancel batch"),
+        (text(store.delete_batch(&ada, batch).await), "delete batch"),
+        (text(store.batch(&ada, batch).await), "read batch"),
+        (text(store.lanes(&ada, batch).await), "read lanes of batch"),
+        (text(store.audit_log(&ada, batch).await), "read audit log of batch"),
+        (text(store.attempts(&ada, batch, 1).await), "read attempts of batch"),
+        (text(store.verify(batch).await), "verify batch"),
+    ];
+    for (said, words) in missing {
+        assert_eq!(said, format!("could not {words} {batch}: missing"));
+    }
     let claim = request(&[MODEL], 1);
-    other.ask(claim.clone()).await.expect("there is a line");
+    Worker::on(store).ask(claim.clone()).await.expect("there is a line");
     let twice = Turn { instance, outcomes: Vec::new(), claim: Some(claim) };
     let after_id = BatchesQuery { after_id: Some(batch), limit: 1, ..BatchesQuery::default() };
     let after = KeysQuery { after: Some("x".to_owned()), limit: 1 };
-    let (no_file, no_batch) = (file.to_string(), batch.to_string());
+    let of_open = run_over(open.id, "ada");
+    let created = format!("create batch {}: conflict", of_open.id);
+    let taken = text(store.take_finalisation(running, instance, 1000).await);
+    let beat = text(store.heartbeat(instance).await);
     let told = [
-        (text(store.open_file(stolen).await), format!("open file {}: conflict", open.id)),
-        (
-            text(store.add_lines(file, Chunk::default()).await),
-            format!("add lines to file {no_file}: missing"),
-        ),
-        (
-            text(store.expire_file(file, now(world)).await),
-            format!("expire file {no_file}: missing"),
-        ),
-        (
-            text(store.seal_file(file, FileVerdict::Valid).await),
-            format!("seal file {no_file}: missing"),
-        ),
-        (text(store.drop_file(&ada, file).await), format!("drop file {no_file}: missing")),
-        (text(store.file(&ada, file).await), format!("read file {no_file}: missing")),
-        (
-            text(store.file_errors(&ada, file).await),
-            format!("read errors of file {no_file}: missing"),
-        ),
-        (
-            text(store.file_lanes(&ada, file).await),
-            format!("read lanes of file {no_file}: missing"),
-        ),
-        (
-            text(store.chunk_sizes(&ada, file).await),
-            format!("read chunk sizes of file {no_file}: missing"),
-        ),
-        (
-            text(store.read_chunk(&ada, file, 3).await),
-            format!("read chunk 3 of file {no_file}: missing"),
-        ),
-        (
-            text(store.create_batch(of_open.clone()).await),
-            format!("create batch {}: conflict", of_open.id),
-        ),
-        (
-            text(store.pause_batch(&ada, batch, None).await),
-            format!("pause batch {no_batch}: missing"),
-        ),
-        (text(store.resume_batch(&ada, batch).await), format!("resume batch {no_batch}: missing")),
-        (text(store.cancel_batch(&ada, batch).await), format!("cancel batch {no_batch}: missing")),
-        (text(store.delete_batch(&ada, batch).await), format!("delete batch {no_batch}: missing")),
-        (text(store.batch(&ada, batch).await), format!("read batch {no_batch}: missing")),
-        (text(store.lanes(&ada, batch).await), format!("read lanes of batch {no_batch}: missing")),
-        (
-            text(store.audit_log(&ada, batch).await),
-            format!("read audit log of batch {no_batch}: missing"),
-        ),
-        (
-            text(store.attempts(&ada, batch, 1).await),
-            format!("read attempts of batch {no_batch}: missing"),
-        ),
-        (text(store.verify(batch).await), format!("verify batch {no_batch}: missing")),
+        (text(store.create_batch(of_open).await), created),
         (
             text(store.delete_batch(&ada, running).await),
             format!("delete batch {running}: conflict"),
         ),
-        (
-            text(store.take_finalisation(running, instance, 1000).await),
-            format!("take finalisation of batch {running}: refused"),
-        ),
+        (taken, format!("take finalisation of batch {running}: refused")),
         (text(store.turn(twice).await), format!("record turn of instance {instance}: conflict")),
         (text(store.batches(&any, after_id).await), "list batches after_id: invalid".to_owned()),
         (text(store.keys(&any, after).await), "list keys after: invalid".to_owned()),
         (text(store.find_key(&[7; 32]).await), "find key by hash: missing".to_owned()),
-        (
-            text(store.heartbeat(instance).await),
-            format!("send heartbeat of instance {instance}: missing"),
-        ),
+        (beat, format!("send heartbeat of instance {instance}: missing")),
         (text(store.tombstone(instance).await), format!("tombstone instance {instance}: missing")),
     ];
     for (said, expected) in told {
         assert_eq!(said, format!("could not {expected}"));
     }
-    assert!(store.release_leases(instance, vec![LeaseId::new()]).await.is_ok());
 }
 
 /// The same for messages, events and calls.

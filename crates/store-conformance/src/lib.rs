@@ -332,6 +332,8 @@ cases! { suite, cases;
     }
     errors {
         a_refused_argument_says_the_same_on_every_database,
+        a_refused_argument_of_a_message_says_the_same_on_every_database,
+        a_refused_file_says_the_same_on_every_database,
         a_refused_call_says_the_same_on_every_database,
         a_refused_message_says_the_same_on_every_database,
     }

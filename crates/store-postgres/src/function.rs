@@ -4,23 +4,35 @@
 //! Holds throughout: the name of the function's file follows the first word, where the server's
 //! statistics keep it.
 
+use std::fmt::Write as _;
+
 use crate::migrate::functions_schema;
 
 /// Asks for the one value of the function in `sql/<name>.sql`, as the column `answer`.
 pub(crate) fn value_call(name: &str, params: usize) -> String {
-    format!("SELECT /* {name} */ {} AS answer", call(name, params))
+    let mut text = format!("SELECT /* {name} */ ");
+    write_call(&mut text, name, params);
+    text.push_str(" AS answer");
+    text
 }
 
 /// Asks for the rows of the function in `sql/<name>.sql`, with the columns that it names.
 pub(crate) fn rows_call(name: &str, params: usize) -> String {
-    format!("SELECT /* {name} */ * FROM {}", call(name, params))
+    let mut text = format!("SELECT /* {name} */ * FROM ");
+    write_call(&mut text, name, params);
+    text
 }
 
-/// `schema.function($1, $2, …)`.
-fn call(name: &str, params: usize) -> String {
+/// Adds `schema.function($1, $2, …)`.
+fn write_call(text: &mut String, name: &str, params: usize) {
     let function = name.rsplit('/').next().unwrap_or(name);
-    let places: Vec<String> = (1..=params).map(|no| format!("${no}")).collect();
-    format!("{}.{function}({})", functions_schema(), places.join(", "))
+    // Writing to a string cannot fail.
+    let _ = write!(text, "{}.{function}(", functions_schema());
+    for no in 1..=params {
+        let comma = if no == 1 { "" } else { ", " };
+        let _ = write!(text, "{comma}${no}");
+    }
+    text.push(')');
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ pub struct NewBatch {
     pub id: BatchId,
     /// The file to run over; must be the owner's.
     pub file: FileId,
-    /// Whose it is.
+    /// The owner: only its scope, and the administrator's, sees the batch.
     pub owner: Owner,
     /// What every line asks for, `/v1/chat/completions`.
     pub endpoint: String,
@@ -97,7 +97,7 @@ pub struct Batch {
     pub id: BatchId,
     /// The file it runs over.
     pub file: FileId,
-    /// Whose it is.
+    /// The owner: only its scope, and the administrator's, sees the batch.
     pub owner: Owner,
     /// What every line asks for.
     pub endpoint: String,
@@ -117,7 +117,7 @@ pub struct Batch {
     pub created_at: Timestamp,
     /// When it expires.
     pub deadline: Option<Timestamp>,
-    /// When somebody cancelled it.
+    /// When it was cancelled.
     pub cancelling_at: Option<Timestamp>,
     /// When its last lane was done.
     pub finalizing_at: Option<Timestamp>,
@@ -192,7 +192,7 @@ pub trait Batches {
     async fn create_batch(&self, batch: NewBatch) -> Result<Batch>;
 
     /// Seals the batch's file, which is open, with this verdict, and creates the batch: both happen or
-    /// neither does, so that nobody sees a file whose run was never made. Refused as `create_batch` and
+    /// neither does, so that no caller sees a file whose run was never made. Refused as `create_batch` and
     /// [`crate::Ingest::seal_file`] are; then the file is open as before.
     async fn create_batch_with_file(&self, batch: NewBatch, verdict: FileVerdict) -> Result<Batch>;
 
@@ -218,7 +218,7 @@ pub trait Batches {
     /// when it is not closed.
     async fn delete_batch(&self, scope: &Scope, batch: BatchId) -> Result<()>;
 
-    /// Notes what somebody did to a batch, at the database's time; the newest
+    /// Adds an entry to the batch's audit log, at the database's time; the newest
     /// [`crate::audit_log::AUDIT_ENTRIES_MAX`] are kept. A repeat with the same id has no effect.
     async fn add_audit_entry(
         &self,

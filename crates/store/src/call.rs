@@ -21,7 +21,7 @@ pub const CALLER_BYTES_MAX: usize = 256;
 /// Which call.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct CallKey {
-    /// Who asked.
+    /// The owner that asked.
     pub owner: Owner,
     /// Under which id.
     pub request_id: RequestId,
@@ -30,7 +30,7 @@ pub struct CallKey {
 /// A call to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewCall {
-    /// Who asks, and under which id.
+    /// The owner that asks, and its request id.
     pub key: CallKey,
     /// The type of the object, without a slash.
     pub object_type: String,
@@ -204,7 +204,7 @@ impl CallResult {
 /// A call as others see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Call {
-    /// Who asked, and under which id.
+    /// The owner that asked, and its request id.
     pub key: CallKey,
     /// The type of the object.
     pub object_type: String,

@@ -29,7 +29,7 @@ pub struct Request {
     pub only: Option<BatchId>,
     /// Most lines, up to [`TRANCHE_LINES_MAX`].
     pub lines_max: u32,
-    /// How long until anybody may take it back.
+    /// How long until a sweep may take it back.
     pub lease_ms: u64,
 }
 

@@ -31,7 +31,7 @@ pub struct Error {
 /// What went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// There is no such thing, or it belongs to somebody else.
+    /// There is no such thing, or it belongs to another owner.
     Missing,
     /// It exists already with other content, or something still needs it.
     Conflict,
@@ -43,7 +43,7 @@ pub enum Kind {
     Limited,
     /// The lease, token or membership is no longer the caller's.
     LeaseLost,
-    /// Somebody else is doing this right now.
+    /// Another instance is doing this right now.
     Contended,
     /// A lock or the pool was not free in time, or transactions collided.
     Busy,

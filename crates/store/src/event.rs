@@ -50,7 +50,7 @@ pub struct NewEvent {
 /// Events to be appended to a stream, all or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Append {
-    /// Whose stream it is.
+    /// The owner of the stream.
     pub owner: Owner,
     /// Which stream.
     pub stream: Stream,
@@ -85,7 +85,7 @@ pub struct Appended {
 /// An event as others see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Event {
-    /// Whose stream it belongs to.
+    /// The owner of the stream.
     pub owner: Owner,
     /// Which stream.
     pub stream: Stream,
@@ -107,7 +107,7 @@ pub struct Event {
 /// A stream's state at a version, kept so that it need not be computed anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Whose stream it belongs to.
+    /// The owner of the stream.
     pub owner: Owner,
     /// Which stream.
     pub stream: Stream,
@@ -117,7 +117,7 @@ pub struct Snapshot {
     pub state: Bytes,
 }
 
-/// What is left of a stream, for one who asked for events that were pruned.
+/// What is left of a stream, for a reader that asked for events that were pruned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pruned {
     /// Of which stream.
@@ -173,7 +173,7 @@ pub trait Events {
     /// A stream's last version; zero when it has no events.
     async fn stream_version(&self, owner: &Owner, stream: &Stream) -> Result<u64>;
 
-    /// Everybody's events as far as the scope goes, without those that were pruned. `next` is always
+    /// The events of all owners that the scope covers, without those that were pruned. `next` is always
     /// there and leads on, also from the end: ask again with it for what comes later.
     async fn read_all(&self, scope: &Scope, after: Option<&str>, limit: u32)
     -> Result<Page<Event>>;

@@ -19,7 +19,7 @@ pub const OUTPUT_NAME_BYTES_MAX: usize = 1024;
 pub struct Finalisation {
     /// The batch.
     pub batch: BatchId,
-    /// Who finalises.
+    /// The instance that finalises.
     pub instance: InstanceId,
     /// Rises with every taking; part of the names of outputs, so a slow loser overwrites nothing.
     pub token: u64,
@@ -29,7 +29,7 @@ pub struct Finalisation {
     pub ending: Ending,
     /// What the outputs must hold.
     pub counts: Counts,
-    /// When somebody else may take it.
+    /// When another instance may take it.
     pub expires_at: Timestamp,
 }
 
@@ -111,7 +111,7 @@ pub trait Finalise {
         outputs: &[NewOutput],
     ) -> Result<Batch>;
 
-    /// Batches that wait to be closed and that nobody is closing, oldest first: what a tombstoned
+    /// Batches that wait to be closed and that no instance is closing, oldest first: what a tombstoned
     /// instance was closing is among them at once. Also flips any whose lanes are all done (the same
     /// test that the fold uses), should one ever have been missed.
     async fn find_unclosed(&self, limit: u32) -> Result<Vec<BatchId>>;

@@ -27,7 +27,7 @@ pub const CHUNK_BYTES_MAX: usize = 8 << 20;
 pub struct NewFile {
     /// Made by the caller, so that the call can be repeated.
     pub id: FileId,
-    /// Whose it is.
+    /// The owner of the file.
     pub owner: Owner,
     /// What people call it.
     pub name: String,
@@ -198,7 +198,7 @@ pub enum FileState {
     Sealed,
     /// Complete, and does not validate.
     Invalid,
-    /// Gone for everybody; its rows are being reaped.
+    /// Gone for every caller; its rows are being reaped.
     Dropped,
 }
 
@@ -252,7 +252,7 @@ impl Output {
 pub struct File {
     /// Its identity.
     pub id: FileId,
-    /// Whose it is.
+    /// The owner of the file.
     pub owner: Owner,
     /// What people call it.
     pub name: String,
@@ -289,7 +289,7 @@ pub trait Ingest {
     /// repeat has no effect. More than [`windrow_domain::lane::LANES_MAX`] lanes is `Invalid`.
     async fn add_lines(&self, file: FileId, chunk: Chunk) -> Result<()>;
 
-    /// Says when the sweep may drop a file that is still open, for a caller who learns it late. A file
+    /// Says when the sweep may drop a file that is still open, for a caller that learns it late. A file
     /// that is not open is `Missing`: once others see it, nothing of it changes.
     async fn expire_file(&self, file: FileId, expires_at: Timestamp) -> Result<()>;
 

@@ -38,7 +38,7 @@ pub struct NewKey {
     pub expires_at: Option<Timestamp>,
 }
 
-/// Without the hash: whoever reads a log needs to know which key, and no more.
+/// Without the hash: a log says which key it was, and no more.
 impl std::fmt::Debug for NewKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { id, owner, role, name, .. } = self;
@@ -84,7 +84,7 @@ pub struct Key {
     pub expires_at: Option<Timestamp>,
     /// When it was last used, as far as was noted.
     pub last_used_at: Option<Timestamp>,
-    /// When somebody took it out of use.
+    /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
 }
 

@@ -20,7 +20,7 @@ pub trait StoreLayer: Send + Sync + 'static {
     /// It has ended; with what went wrong, if it did.
     fn end(&self, call: Self::Span, verb: &'static str, failed: Option<Kind>);
 
-    /// Passes a call on. Whoever does it otherwise may lose the call, or its reply.
+    /// Passes a call on. A layer that overrides it may lose the call, or its reply.
     async fn pass<T: Send>(
         &self,
         verb: &'static str,

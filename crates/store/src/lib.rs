@@ -95,7 +95,7 @@ pub struct Gauges {
     pub connections_max: usize,
     /// Connections that are open.
     pub connections_open: usize,
-    /// Open ones that nobody uses.
+    /// Open ones that no call uses.
     pub connections_idle: usize,
     /// Calls that wait for a connection; on SQLite, for the one that writes.
     pub waiting: usize,

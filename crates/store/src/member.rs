@@ -80,6 +80,6 @@ pub trait Members {
     /// once: the next [`crate::Sweep::return_lost`] takes them back.
     async fn reap_members(&self, stale_ms: u64, limit: u32) -> Result<Vec<InstanceId>>;
 
-    /// Everybody, the tombstoned included, by the time they joined.
+    /// All instances, the tombstoned included, by the time they joined.
     async fn members(&self) -> Result<Vec<Member>>;
 }

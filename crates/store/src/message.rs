@@ -45,7 +45,7 @@ pub type Headers = BTreeMap<String, String>;
 pub struct NewMessage {
     /// Where it waits. Calls are submitted, not sent.
     pub queue: Queue,
-    /// Whose it is.
+    /// The owner of the message.
     pub owner: Owner,
     /// What it is in order with.
     pub stream: Stream,
@@ -59,7 +59,7 @@ pub struct NewMessage {
     pub headers: Headers,
     /// It, and what comes behind it in its stream, waits until then.
     pub not_before: Option<Timestamp>,
-    /// Who must all be done with it. Empty for the usual: whoever handles or publishes it.
+    /// The consumers that must all be done with it. Empty for the usual one: the handler or the publisher.
     pub consumers: Vec<String>,
     /// One with the same owner and id counts once. Always so in the inbox.
     pub dedupe: bool,
@@ -232,7 +232,7 @@ pub struct Message {
     pub at: MessageRef,
     /// Where it waits.
     pub queue: Queue,
-    /// Whose it is.
+    /// The owner of the message.
     pub owner: Owner,
     /// What it is in order with. Of a call: the object's stream.
     pub stream: Stream,
@@ -251,7 +251,7 @@ pub struct Message {
     pub not_before: Option<Timestamp>,
     /// Tries that were counted.
     pub attempts: u32,
-    /// The epoch in which somebody stored that it begins, unless that try is known to have ended.
+    /// The epoch in which an owner stored that it begins, unless that try is known to have ended.
     pub started: Option<u64>,
     /// The consumers it still waits for; empty for the usual one.
     pub waiting: Vec<String>,
@@ -271,7 +271,7 @@ pub struct ReadFrom {
 /// Which messages to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read {
-    /// Who reads.
+    /// The instance that reads, and owns what it reads.
     pub instance: InstanceId,
     /// Where, in this order.
     pub from: Vec<ReadFrom>,
@@ -323,11 +323,11 @@ pub struct Done {
     /// Which.
     pub at: MessageRef,
     /// By which of its consumers; those that are left begin with no tries behind them. None ends the
-    /// message, whoever else it waits for.
+    /// message, whatever other consumers it waits for.
     pub consumer: Option<String>,
 }
 
-/// A message that somebody begins with, and says so beforehand: the try counts now.
+/// A message whose owner says, before it begins, that it does: the try counts now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Started {
     /// Which.
@@ -335,7 +335,7 @@ pub struct Started {
 }
 
 /// A call whose handler has run for a while, and goes on. Only told: no try counts by it, and what
-/// becomes of the call after a crash is as before. Whoever tells it may be late: it holds only while the
+/// becomes of the call after a crash is as before. The report may be late: it holds only while the
 /// message is as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Running {
@@ -384,7 +384,7 @@ pub struct Dead {
 /// The effects of many handlers, committed together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// Who commits.
+    /// The instance that commits, and owns the partitions.
     pub instance: InstanceId,
     /// Every partition of a message or state below, with its epoch.
     pub fences: Vec<Fence>,
@@ -576,7 +576,7 @@ pub struct Backlog {
 /// As far as a backlog is counted.
 pub const BACKLOG_MAX: u64 = 100_000;
 
-/// How long things are kept that nobody needs for work any more.
+/// How long things are kept that no work needs any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageRetention {
     /// Ids of messages, after they were first seen. One whose message is not done is kept.

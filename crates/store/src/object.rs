@@ -17,7 +17,7 @@ pub const OBJECTS_MAX: usize = 1000;
 /// Which object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct ObjectKey {
-    /// Whose it is.
+    /// The owner of the object.
     pub owner: Owner,
     /// Its stream: `type/id`, see `domain::call::object_stream`.
     pub stream: Stream,

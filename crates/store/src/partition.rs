@@ -18,8 +18,8 @@ pub const SERVICE_BYTES_MAX: usize = 200;
 /// Most object types of a service.
 pub const OBJECT_TYPES_MAX: usize = 1000;
 
-/// How this database's messages are run. Service and partitions are fixed by whoever comes first; the
-/// rest is what all of those who live serve together.
+/// How this database's messages are run. Service and partitions are fixed by the first instance; the
+/// rest is what all live instances serve together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Setup {
     /// The service whose instances run them.
@@ -42,7 +42,7 @@ impl Setup {
     }
 }
 
-/// What an instance that runs messages says of itself, in its member's metadata. While it lives, nobody's
+/// What an instance that runs messages says of itself, in its member's metadata. While it lives, no other
 /// set-up takes away what it serves, and others know how much it owns at most.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Serving {
@@ -97,11 +97,11 @@ pub struct Partition {
     pub no: PartitionNo,
     /// How often it was taken.
     pub epoch: u64,
-    /// Who owns it; none when it is free.
+    /// The instance that owns it; none when it is free.
     pub instance: Option<InstanceId>,
     /// Whether its owner is known and not tombstoned.
     pub is_owner_live: bool,
-    /// Its last owner died, and nobody has yet gone through the heads of its streams one by one.
+    /// Its last owner died, and no owner has yet gone through the heads of its streams one by one.
     pub is_suspect: bool,
     /// When it was taken last.
     pub taken_at: Option<Timestamp>,
@@ -122,8 +122,8 @@ pub struct Taken {
 pub trait Partitions {
     /// Fixes the service and the number of partitions, or checks them: `Conflict` when others are
     /// fixed, and the cause names both. Object types and `lifecycle` become what this one has together
-    /// with what the live members of the service serve ([`Serving`]), so that one who starts with less
-    /// takes nothing from the others; what nobody serves any more is gone. Whoever joins registers
+    /// with what the live members of the service serve ([`Serving`]), so that an instance that starts with
+    /// less takes nothing from the others; what no instance serves any more is gone. An instance registers
     /// first and sets up then: so it stays set up as long as it lives. A repeat has no effect. Gives
     /// what is set up now.
     async fn set_up(&self, setup: Setup) -> Result<Setup>;
@@ -148,7 +148,7 @@ pub trait Partitions {
     /// effect. Gives how many are free now because of this.
     async fn release_partitions(&self, instance: InstanceId, fences: &[Fence]) -> Result<u64>;
 
-    /// Says that the due heads of these partitions were gone through one by one, so that nobody need do
+    /// Says that the due heads of these partitions were gone through one by one, so that no later owner need do
     /// it again. `LeaseLost` when one is no longer the instance's own.
     async fn clear_suspects(&self, instance: InstanceId, fences: &[Fence]) -> Result<()>;
 }

@@ -104,7 +104,7 @@ impl Outcomes {
 /// One transaction: record what finished, return what must be retried, claim the next tranche.
 #[derive(Clone, Debug)]
 pub struct Turn {
-    /// Who asks.
+    /// The instance that asks, and holds the leases.
     pub instance: InstanceId,
     /// At most [`TURN_LEASES_MAX`], each lease once.
     pub outcomes: Vec<Outcomes>,
@@ -138,7 +138,7 @@ pub enum Fold {
         /// Outcomes for these lines were dropped: they were not outstanding any more.
         ignored: LineSet,
     },
-    /// Somebody took the lease back, or it ended already: nothing was recorded.
+    /// The lease was taken back, or ended already: nothing was recorded.
     Lost {
         /// The lease.
         lease: LeaseId,

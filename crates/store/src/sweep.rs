@@ -52,7 +52,7 @@ pub struct Reaped {
     pub more: bool,
 }
 
-/// An output that nobody may see any more, with bytes in the storage.
+/// A dropped output whose bytes are still in the storage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DroppedOutput {
     /// Its id.

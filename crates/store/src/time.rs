@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// Which clock decides who owns a lease.
+/// Which clock decides when a lease ends.
 #[derive(Clone, Debug, Default)]
 pub enum Time {
     /// The database's clock, read when it is needed and not when the transaction began.
     #[default]
     Database,
-    /// A clock that somebody moves, in microseconds since the epoch.
+    /// A clock that the program moves, in microseconds since the epoch.
     Given(Arc<AtomicI64>),
 }
 
@@ -33,7 +33,7 @@ impl Time {
     /// Moves a given clock on.
     ///
     /// # Panics
-    /// When the database's clock decides: nobody can move that.
+    /// When the database's clock decides: no program can move that.
     pub fn advance(&self, by: Duration) {
         match self {
             Time::Database => panic!("the database's own clock cannot be advanced"),

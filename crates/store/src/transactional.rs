@@ -197,10 +197,10 @@ pub trait SqlSession: Send {
     async fn run(&mut self, sql: &str, params: &[Value]) -> Result<StatementResult>;
 }
 
-/// For backends: who runs a script, and how long it may take.
+/// For backends: which instance runs a script, under which fences, and how long it may take.
 #[derive(Clone, Copy, Debug)]
 pub struct ScriptRun<'a> {
-    /// Whose commit it is.
+    /// The instance that commits.
     pub instance: InstanceId,
     /// What was proved before.
     pub fences: &'a [Fence],

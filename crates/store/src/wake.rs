@@ -10,7 +10,7 @@ use windrow_domain::{InstanceId, PartitionNo};
 use crate::Result;
 use crate::call::CallKey;
 
-/// What somebody is told.
+/// What an instance is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wake {
     /// These partitions have new messages; none are named when it may be any.
@@ -27,6 +27,6 @@ pub trait Wakes {
     async fn listen(&self, instance: InstanceId) -> Result<BoxStream<'static, Wake>>;
 
     /// Says that the instance sleeps and wants to be told, or that it is awake and looks by itself.
-    /// Look once more after falling asleep: what was sent at that moment tells nobody.
+    /// Look once more after falling asleep: what was sent at that moment wakes no instance.
     async fn set_idle(&self, instance: InstanceId, asleep: bool) -> Result<()>;
 }

@@ -179,7 +179,7 @@ pub struct PendingLine {
     pub seq: u64,
     /// Its number in the file.
     pub line: u64,
-    /// Whose it is.
+    /// The owner of its batch.
     pub owner: Owner,
     /// What kind of work it is.
     pub job_type: Option<String>,
@@ -193,7 +193,7 @@ pub struct PendingLine {
     pub crashes: u32,
     /// When it may be claimed again, if it was returned.
     pub not_before: Option<Timestamp>,
-    /// Who holds it.
+    /// The instance that holds it.
     pub held_by: Option<InstanceId>,
     /// Since when.
     pub held_since: Option<Timestamp>,
