@@ -205,7 +205,7 @@ fn cell(tx: &Tx<'_>, row: &Row<'_>, column: usize) -> Result<Value> {
         ValueRef::Real(number) => Value::Real(number),
         ValueRef::Text(text) => {
             let text = std::str::from_utf8(text);
-            Value::Text(text.map_err(|cause| invalid(cause))?.to_owned())
+            Value::Text(text.map_err(invalid)?.to_owned())
         }
         ValueRef::Blob(bytes) => Value::Bytes(bytes.to_vec().into()),
     })

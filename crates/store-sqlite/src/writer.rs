@@ -120,9 +120,9 @@ impl Writer {
     pub(crate) fn start(conn: Connection, time: Time, log: Option<Log>) -> std::io::Result<Self> {
         let (queue, jobs) = mpsc::channel(QUEUE_CALLS_MAX);
         let counters = Arc::new(WriterCounters::default());
-        let thread_side = WriterThread { conn, time, log, counters: Arc::clone(&counters) };
+        let writer = WriterThread { conn, time, log, counters: Arc::clone(&counters) };
         let thread = std::thread::Builder::new().name("windrow-writer".to_owned());
-        thread.spawn(move || thread_side.work(jobs))?;
+        thread.spawn(move || writer.work(jobs))?;
         Ok(Self { queue, counters })
     }
 
