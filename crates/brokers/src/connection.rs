@@ -16,7 +16,7 @@ pub(crate) struct SharedConnection<T> {
 
 #[derive(Debug)]
 struct Current<T> {
-    /// Rises with every connection, so that who failed on an old one does not end a new one.
+    /// Rises with every connection, so that a failure on an old one does not end a new one.
     number: u64,
     connection: Option<T>,
 }

@@ -86,7 +86,7 @@ fn unescape(text: &str) -> String {
             }
         }
     }
-    // Somebody else's name may hold a lone percent sign and digits that are no text.
+    // A name made elsewhere may hold a lone percent sign and digits that are no text.
     String::from_utf8(out).unwrap_or_else(|_| text.to_owned())
 }
 

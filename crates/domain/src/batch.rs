@@ -47,11 +47,11 @@ pub enum State {
 /// What happens to a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// Somebody, a budget or a breaker asked it to wait.
+    /// A person, a budget or a breaker paused it.
     Paused,
-    /// Somebody asked it to go on.
+    /// It was resumed.
     Resumed,
-    /// Somebody asked it to stop.
+    /// It was cancelled.
     Cancelled,
     /// Its deadline passed.
     DeadlinePassed,
@@ -177,7 +177,7 @@ impl State {
         }
     }
 
-    /// Nothing will happen to it any more, unless somebody reprocesses it.
+    /// Nothing will happen to it any more, unless it is reprocessed.
     pub fn is_closed(self) -> bool {
         match self {
             State::Completed | State::Failed | State::Cancelled | State::Expired => true,

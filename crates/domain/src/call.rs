@@ -32,7 +32,7 @@ pub enum CallState {
 pub enum CallEvent {
     /// An instance begins.
     Started,
-    /// It has run for a while. Whoever says so may be late: an answer stays.
+    /// It has run for a while. That may be recorded late: an answer stays.
     Seen,
     /// It was tried and goes back, to be tried again.
     Returned,

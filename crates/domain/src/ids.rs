@@ -68,15 +68,15 @@ uuid_id!(
     InstanceId
 );
 uuid_id!(
-    /// Something that somebody did to a batch.
+    /// An entry of a batch's audit log.
     AuditEntryId
 );
 uuid_id!(
-    /// A key that somebody shows to be let in. It names the key and is no secret.
+    /// An API key. It names the key and is no secret.
     KeyId
 );
 uuid_id!(
-    /// A message that was given up on. Made by whoever gave up.
+    /// A message that was given up on. Made by the instance that gave up.
     DeadLetterId
 );
 
@@ -153,7 +153,7 @@ macro_rules! name {
 }
 
 name!(
-    /// Who a file or batch belongs to. Every query is bound to it.
+    /// The owner of a file or batch. Every query is bound to it.
     Owner,
     "owner"
 );

@@ -83,7 +83,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// A lane nobody has touched.
+    /// A lane of which no line was claimed yet.
     pub fn untouched(total: u64) -> Self {
         Self { total, untouched: total, ..Self::default() }
     }

@@ -1,6 +1,6 @@
-//! Leases: who may write, until when, and with which token.
+//! Leases: which instance may write outcomes, until when, and with which token.
 //!
-//! Holds throughout: a lease is proof, not a hint. It is lost when somebody took it back, which
+//! Holds throughout: a lease is proof, not a hint. It is lost when it was taken back, which
 //! the store decides under a row lock; its time having passed decides nothing by itself.
 
 use jiff::Timestamp;
@@ -30,7 +30,7 @@ pub struct LeaseProof {
 pub struct Lease {
     /// What proves it.
     pub held: LeaseProof,
-    /// Who holds it.
+    /// The instance that holds it.
     pub instance: InstanceId,
     /// The batch its lines belong to.
     pub batch: BatchId,

@@ -11,7 +11,7 @@ use crate::ids::{InstanceId, Owner, Stream};
 /// A partition's number.
 pub type PartitionNo = u16;
 
-/// How many partitions there are unless somebody says otherwise.
+/// How many partitions there are by default.
 pub const PARTITIONS_DEFAULT: u16 = 256;
 /// Most partitions.
 pub const PARTITIONS_MAX: u16 = 4096;
@@ -38,7 +38,7 @@ pub fn partition_of(owner: &Owner, stream: &Stream, count: u16) -> PartitionNo {
 pub struct Share {
     /// Those that are this instance's to own.
     pub mine: Vec<PartitionNo>,
-    /// How many nobody may own, because everybody has as many as it may have.
+    /// How many are left over, because every instance has as many as it may have.
     pub unowned: u16,
 }
 

@@ -83,10 +83,10 @@ impl Clock {
         self.sleep(Duration::from_millis(millis.saturating_sub(self.millis()))).await;
     }
 
-    /// Moves a manual clock on and wakes who waited for it.
+    /// Moves a manual clock on and wakes every task that waited for it.
     ///
     /// # Panics
-    /// When it is the machine's clock: nobody can move that.
+    /// When it is the machine's clock: that one cannot be moved.
     pub fn advance(&self, by: Duration) {
         match &self.0 {
             Kind::Machine(_) => panic!("the machine's own clock cannot be advanced"),

@@ -32,7 +32,7 @@ impl Membership {
         Self { store, service, current, rejoined: Wake::new() }
     }
 
-    /// Who we are.
+    /// The id of this process among the instances.
     pub(crate) fn instance(&self) -> InstanceId {
         *self.current.lock()
     }

@@ -43,7 +43,7 @@ pub struct Options {
     pub retention: Retention,
     /// Whether the worker that sees a batch end closes it; otherwise only the sweep does.
     pub finalise_inline: bool,
-    /// Most tries for a finalisation that somebody else holds (seed 004).
+    /// Most attempts to take a finalisation that another process holds.
     pub finalise_attempts_max: u32,
     /// The wait between those tries.
     pub finalise_wait_ms: u64,

@@ -1,4 +1,4 @@
-//! Progress: what an engine does right now, for whoever watches. It decides nothing.
+//! Progress: what an engine does right now, for people and metrics. It decides nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

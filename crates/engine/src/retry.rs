@@ -11,7 +11,7 @@ use windrow_store::Retry;
 use crate::clock::Clock;
 use crate::signal::Stop;
 
-/// Makes a store call until it succeeds, fails for good, or nobody wants it any more. The wait
+/// Makes a store call until it succeeds, fails for good, or `give_up` is given. The wait
 /// between two tries doubles up to [`WAIT_MAX`].
 pub(crate) async fn with_retry<T, F>(
     clock: &Clock,

@@ -1,6 +1,6 @@
 //! Signals that services and tests can await: stop, and wake up.
 //!
-//! Holds throughout: a signal that was given is never lost; who asks later sees it too.
+//! Holds throughout: a signal that was given is never lost; a later call sees it too.
 
 use std::io;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ impl Default for Stop {
 }
 
 impl Stop {
-    /// A signal that nobody has given yet.
+    /// A signal that is not given yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -57,7 +57,7 @@ impl Stop {
 pub struct Wake(Arc<Notify>);
 
 impl Wake {
-    /// A signal that nobody has given yet.
+    /// A signal that is not given yet.
     pub fn new() -> Self {
         Self::default()
     }

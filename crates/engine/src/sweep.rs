@@ -1,5 +1,5 @@
 //! Sweeping: the second layer under everything. Lost leases go back, late batches end, batches that
-//! nobody closed are closed, what nobody needs is removed.
+//! were left unclosed are closed, what is needed no more is removed.
 //!
 //! Holds throughout: one instance at a time has each duty; every step is bounded; a step that fails
 //! is logged and tried again at the next round, which comes after a pause with jitter.
@@ -35,7 +35,7 @@ pub(crate) struct Swept {
     pub(crate) leases: u64,
     /// Batches that were past their deadline.
     pub(crate) expired: u64,
-    /// Batches that nobody was closing.
+    /// Batches that no process was closing.
     pub(crate) unclosed: u64,
     /// Rows and outputs removed.
     pub(crate) removed: u64,
@@ -69,7 +69,7 @@ impl Sweeper {
         if self.has(DUTY_SWEEP, lease_ms).await? {
             self.sweep(&mut swept).await?;
         }
-        // Everybody's: who has the duty may be the one whose storage is full. Taking a finalisation
+        // Every instance does it: the one with the duty may have a full storage. Taking a finalisation
         // is what makes it one instance at a time.
         let rows = self.options.sweep_rows_max;
         swept.unclosed = find_unclosed(&*self.store, &self.finalizing, rows).await?;
@@ -160,7 +160,7 @@ impl Maintenance for Sweeper {
     }
 }
 
-/// Sends every batch that nobody is closing to be closed. What did not fit waits for the next call.
+/// Sends every batch that no process is closing to the closer. What did not fit waits for the next call.
 pub(crate) async fn find_unclosed(
     store: &dyn Store,
     finalizing: &mpsc::Sender<BatchId>,

@@ -27,7 +27,7 @@ const RECONNECT_MS_MAX: u64 = 4_000;
 /// Notices a server that went away without a word.
 const PING: Duration = Duration::from_secs(10);
 
-/// Where a NATS server is, and who asks.
+/// Where a NATS server is, and the credentials.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Server {

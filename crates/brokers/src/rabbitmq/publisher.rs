@@ -158,7 +158,7 @@ impl Publisher for RabbitPublisher {
         let what = format!("{} did not confirm the message", self.connector.shown);
         let send = self.send(&open.channel, key, message);
         let sent = within(self.options.confirm_ms_max, &what, send).await;
-        // After a refusal the channel is closed; after silence nobody knows.
+        // After a refusal the channel is closed; after silence its state is unknown.
         if sent.is_err() && !open.channel.status().connected()
             || matches!(&sent, Err(failure) if !failure.class.is_answered())
         {

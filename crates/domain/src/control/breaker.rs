@@ -18,7 +18,7 @@ pub struct Bounds {
     pub ratio: f64,
     /// How many of the last samples the share is taken of; 0 for none.
     pub window: u32,
-    /// How long it stays open at first; doubles with each probe that found nobody.
+    /// How long it stays open at first; doubles with each probe that failed.
     pub open_ms_min: u64,
     /// Longest time it stays open.
     pub open_ms_max: u64,

@@ -81,8 +81,8 @@ impl Concurrency {
 
     /// Takes one finished request into account.
     pub fn observe(&mut self, sample: Sample) {
-        // A request from before the decrease met the old limit. In the same millisecond nobody
-        // knows which came first; one sample too few is cheaper than a second decrease.
+        // A request from before the decrease met the old limit. In the same millisecond it is
+        // unknown which came first; one sample too few is cheaper than a second decrease.
         if self.decreased_ms.is_some_and(|decreased| sample.started_ms <= decreased) {
             return;
         }

@@ -1,4 +1,4 @@
-//! The closer: finalises the batches that ended, a few at a time, and tells who listens.
+//! The closer: finalises the batches that ended, a few at a time, and tells subscribers.
 //!
 //! Holds throughout: no batch is finalised twice at the same time by this process (one holder has one
 //! token, and the token names the outputs); subscribers and the cache hear of a closing only after
@@ -118,7 +118,7 @@ impl Closer {
                 self.closed += 1;
                 tracing::info!(%batch, state = %closed.state, "closed");
                 self.cache.put(&closed, self.clock.millis());
-                // Nobody may be listening.
+                // There may be no subscriber.
                 let _ = self.events.send(Event::Closed { batch: closed });
             }
             Ok(Closing::Left) => {

@@ -1,6 +1,6 @@
 //! The daemon: starts the services of an engine in order, and stops them in order.
 //!
-//! Holds throughout: who produces stops before who consumes, so nothing that was finished is lost on
+//! Holds throughout: producers stop before consumers, so nothing that was finished is lost on
 //! the way down: the worker first, then the closer, then the sweeper and the heartbeat; in the end the
 //! instance leaves, and whatever it still held goes back.
 
@@ -60,7 +60,7 @@ pub enum Event {
 pub enum Until {
     /// Never: only when it is stopped.
     Stopped,
-    /// When this batch is closed, by whomever.
+    /// When this batch is closed, by this process or another.
     Closed(BatchId),
     /// After that much time: a slice of work.
     Elapsed(Duration),
@@ -371,7 +371,7 @@ impl Services {
             .following(membership)
     }
 
-    /// The heartbeat, the sweeper, and who watches for the end.
+    /// The heartbeat, the sweeper, and the task that watches for the end.
     fn start_others(
         &self,
         others: &mut JoinSet<()>,
@@ -413,7 +413,7 @@ impl Services {
             return Ok(0);
         };
         let inline = self.parts.options.finalise_inline;
-        let (nobody, _) = mpsc::channel(1);
+        let (unread, _) = mpsc::channel(1);
         let deps = WorkerDeps {
             store: self.parts.store.clone(),
             executor,
@@ -421,7 +421,7 @@ impl Services {
             clock: self.parts.clock.clone(),
             options: self.parts.options.clone(),
             meter: self.handle.meter.clone(),
-            finalizing: if inline { self.to_closer.clone() } else { nobody },
+            finalizing: if inline { self.to_closer.clone() } else { unread },
             wake: self.handle.wake.clone(),
             stop: self.parts.stop.clone(),
             only: self.parts.only,

@@ -44,9 +44,10 @@ impl BadOption {
 
     /// Refuses a number that is not 1 to `max`.
     pub fn unless_within(name: &'static str, value: u64, max: u64) -> Result<(), Self> {
-        match (1..=max).contains(&value) {
-            true => Ok(()),
-            false => Err(Self::new(name, format!("must be 1 to {max}, not {value}"))),
+        if (1..=max).contains(&value) {
+            Ok(())
+        } else {
+            Err(Self::new(name, format!("must be 1 to {max}, not {value}")))
         }
     }
 }
@@ -98,7 +99,7 @@ pub fn shown(address: &str) -> String {
         Some((scheme, rest)) => (format!("{scheme}://"), rest),
         None => (String::new(), address),
     };
-    // A password may hold a slash that nobody escaped, so the account ends at the last `@`.
+    // A password may hold a slash that was not escaped, so the account ends at the last `@`.
     let rest = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     format!("{scheme}{}", &rest[..end])

@@ -35,9 +35,10 @@ impl Key {
         let bad = |because| BadOption::new("secrets", because);
         let text = secret.strip_prefix(PREFIX).ok_or_else(|| bad("must begin with whsec_"))?;
         let bytes = STANDARD.decode(text).map_err(|_| bad("must be base64 behind whsec_"))?;
-        match (KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&bytes.len()) {
-            true => Ok(Self(bytes)),
-            false => Err(bad("must hold 24 to 64 bytes")),
+        if (KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&bytes.len()) {
+            Ok(Self(bytes))
+        } else {
+            Err(bad("must hold 24 to 64 bytes"))
         }
     }
 

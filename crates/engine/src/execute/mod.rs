@@ -1,7 +1,7 @@
 //! Executing: a leased line becomes the outcome of one try.
 //!
 //! Holds throughout: an executor never touches the store; a refused, slow or missing upstream is
-//! data ([`Verdict::Failed`]), never an error that climbs; whoever drops the future ends the try.
+//! data ([`Verdict::Failed`]), never an error that climbs; dropping the future ends the attempt.
 
 pub mod http;
 
@@ -37,7 +37,7 @@ pub struct Attempt {
 
 impl Attempt {
     /// The `Idempotency-Key` of this try: `<batch>:<line>:<n>`. After a crash, a failed connection
-    /// or a timeout it is the same again, since nobody knows whether the target did the work; `n`
+    /// or a timeout it is the same again, since the target may have done the work; `n`
     /// rises with every definitive answer, so that a bad one is not replayed.
     pub fn key(&self) -> String {
         self.key_of(self.answered)

@@ -76,10 +76,7 @@ impl<'a> Row<'a> {
                 other => return Cow::Owned(other.to_string().into_bytes()),
             },
         };
-        match defuse && is_fuse(&text) {
-            true => Cow::Owned([QUOTE.as_bytes(), &text].concat()),
-            false => text,
-        }
+        if defuse && is_fuse(&text) { Cow::Owned([QUOTE.as_bytes(), &text].concat()) } else { text }
     }
 
     /// The cell of a workbook: the same, with numbers as numbers.

@@ -1,7 +1,7 @@
 //! Export: finished lines as a table, JSONL, CSV or a workbook, straight from the database.
 //!
 //! Holds throughout: lines come in input order, paged by key in short reads, so an export of a
-//! running batch disturbs nobody and memory does not grow with it; columns are an allow-list; a text
+//! running batch disturbs nothing and memory does not grow with it; columns are an allow-list; a text
 //! that a spreadsheet would take for a formula is escaped where that was asked for, and nowhere else.
 
 mod cell;
@@ -113,7 +113,7 @@ impl Export {
         out: &mut (impl AsyncWrite + Send + Unpin),
     ) -> Result<u64, Error> {
         let (mut query, mut rows) = (self.query(batch), 0);
-        // At once: whoever waits sees that it has begun.
+        // At once: the reader sees that it has begun.
         out.write_all(&self.header()?).await?;
         out.flush().await?;
         loop {

@@ -2,7 +2,7 @@
 //!
 //! Holds throughout: no lock is held while outputs are written; their names hold the finalisation's
 //! token, so a slow loser overwrites nothing (docs/adr/0015-outputs-named-by-token.md); the closing
-//! commit is what makes an output count; nobody deletes an output whose token is newer than its own.
+//! commit is what makes an output count; no process deletes an output whose token is newer than its own.
 //! Absent on purpose: finding batches to close, and trying again later: the closer and the sweep.
 
 mod names;
@@ -39,7 +39,7 @@ const LET_GO_MS: u64 = 1;
 pub enum Closing {
     /// This call closed it.
     Closed(Box<Batch>),
-    /// Somebody else does or did, or it is not to be closed any more.
+    /// Another process does or did, or it is not to be closed any more.
     Left,
 }
 
@@ -83,9 +83,9 @@ impl Error {
 }
 
 /// In whose name batches are closed.
-enum Who {
+enum Holder {
     Always(InstanceId),
-    /// Whoever this process is at the time: what a tombstoned instance holds is anybody's.
+    /// The instance that this process is at the time: what a tombstoned one holds is free to take.
     Current(Membership),
 }
 
@@ -94,7 +94,7 @@ pub struct Finaliser {
     store: Arc<dyn Store>,
     /// None for an engine whose results are only read from the database.
     storage: Option<Storage>,
-    who: Who,
+    holder: Holder,
     clock: Clock,
     store_retry: StoreRetry,
     attempts_max: u32,
@@ -116,7 +116,7 @@ impl Finaliser {
         Self {
             store,
             storage,
-            who: Who::Always(instance),
+            holder: Holder::Always(instance),
             store_retry: StoreRetry::usual(clock.clone()),
             clock,
             attempts_max: options.finalise_attempts_max.max(1),
@@ -129,13 +129,13 @@ impl Finaliser {
 
     /// One that closes in the name that the process has at the time.
     pub(crate) fn following(self, membership: Membership) -> Self {
-        Self { who: Who::Current(membership), ..self }
+        Self { holder: Holder::Current(membership), ..self }
     }
 
     fn instance(&self) -> InstanceId {
-        match &self.who {
-            Who::Always(instance) => *instance,
-            Who::Current(membership) => membership.instance(),
+        match &self.holder {
+            Holder::Always(instance) => *instance,
+            Holder::Current(membership) => membership.instance(),
         }
     }
 
@@ -144,7 +144,7 @@ impl Finaliser {
     pub async fn close(&self, batch: BatchId) -> Result<Closing, Error> {
         let Some(held) = self.take(batch).await? else { return Ok(Closing::Left) };
         match self.close_held(&held).await {
-            // Trouble with outputs that nobody waits for any more is none.
+            // Trouble with outputs of a batch that is closed already is none.
             Err(_) if !self.let_go(&held).await => Ok(Closing::Left),
             closing => closing,
         }
@@ -265,7 +265,7 @@ impl Finaliser {
         }
     }
 
-    /// Lets somebody else try at once: another machine's storage may work. False when the batch is
+    /// Lets another process try at once: another machine's storage may work. False when the batch is
     /// no longer this instance's to close.
     async fn let_go(&self, held: &Finalisation) -> bool {
         let taken = self.store.take_finalisation(held.batch, held.instance, LET_GO_MS).await;

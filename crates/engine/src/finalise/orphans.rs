@@ -1,4 +1,4 @@
-//! Outputs that nobody needs: of lost finalisations, of batches that are gone, and those that were
+//! Outputs that are needed no more: of lost finalisations, of batches that are gone, and those that were
 //! dropped.
 //!
 //! Holds throughout: an output is removed only when its own finalisation is over for good, so a

@@ -92,7 +92,7 @@ pub(crate) fn read<'a>(raw: &'a [u8], options: &Options) -> Result<Request<'a>, 
 
 fn not_json(error: &serde_json::Error) -> Fault {
     // All fields take any value, so wrong data is a line that is no object at all. What the parser
-    // says about it would quote the line, which may be long and is nobody else's business.
+    // says about it would quote the line, which may be long and private.
     if error.is_data() {
         return Fault::json("The line is not a JSON object.".to_owned());
     }
@@ -328,7 +328,7 @@ impl Visitor<'_> for NameVisitor {
     }
 }
 
-/// Takes any value. Of an object only its `model` is kept, when somebody wants it.
+/// Takes any value. Of an object only its `model` is kept, when it is asked for.
 struct SlotVisitor<'m, 'de> {
     model: Option<&'m mut Slot<'de>>,
 }

@@ -4,7 +4,7 @@
 //! thread of their own, and written in chunks, whose size follows what the store bears.
 //!
 //! Holds throughout: the bytes that came in are kept exactly; memory does not grow with the file;
-//! a file that fails in the middle is visible to nobody and dropped (by this call if the store
+//! a file that fails in the middle is invisible and dropped (by this call if the store
 //! answers, by the sweep otherwise); a file that does not validate is sealed with its errors.
 
 mod chunks;
@@ -158,7 +158,7 @@ where
     writer.call(|| store.open_file(file.clone())).await?;
     let done = writer.fill(reader).await;
     if done.is_err() {
-        // Best effort: the sweep drops what nobody sealed.
+        // Best effort: the sweep drops what was not sealed.
         let _ = store.drop_file(&Scope::Owner(file.owner), file.id).await;
     }
     done
@@ -203,7 +203,7 @@ impl<S: Ingest + Sync + ?Sized> Writer<'_, S> {
     }
 
     /// Reads and writes at the same time. Writing ends when the parser has ended or the store has
-    /// failed: then nobody waits for more input, however slow it is.
+    /// failed: then no more input is waited for, however slow it is.
     async fn move_lines(
         &self,
         reader: impl AsyncRead + Send,
@@ -312,7 +312,7 @@ impl<S: Ingest + Sync + ?Sized> Writer<'_, S> {
     }
 }
 
-/// The parser's thread: from blocks to chunks until the input ends or nobody wants them.
+/// The parser's thread: from blocks to chunks until the input ends or the chunks are not wanted any more.
 fn parse(
     mut blocks: mpsc::Receiver<Block>,
     to_writer: &mpsc::Sender<Chunk>,

@@ -18,7 +18,7 @@ use super::split::{Piece, Splitter};
 /// Why parsing stopped before the end.
 #[derive(Debug)]
 pub(crate) enum Stopped {
-    /// Nobody takes chunks any more.
+    /// Chunks are not taken any more.
     Unwanted,
     /// The temporary file failed.
     Spill(io::Error),

@@ -1,7 +1,7 @@
 //! The size of chunks: the writer measures each call, the parser cuts where that leads.
 //!
 //! Holds throughout: one controller per ingest, on the writer's side; the parser only reads its
-//! limit, so a change counts from the next piece on and nobody waits for it.
+//! limit, so a change counts from the next piece on and nothing waits for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -89,10 +89,7 @@ impl Splitter {
             let rest = self.start(give)?;
             self.tail.extend_from_slice(&rest);
         }
-        match self.tail.is_empty() {
-            true => Ok(()),
-            false => self.end_line(Bytes::new(), give),
-        }
+        if self.tail.is_empty() { Ok(()) } else { self.end_line(Bytes::new(), give) }
     }
 
     fn start<E>(&mut self, give: &mut impl FnMut(Piece) -> Result<(), E>) -> Result<Bytes, E> {

@@ -19,7 +19,7 @@ impl Sink for storage::Writer {
     }
 }
 
-/// Nobody wants these lines.
+/// Drops the lines: that output is not wanted.
 #[async_trait]
 impl Sink for () {
     async fn write(&mut self, _: &[u8]) -> Result<()> {

@@ -120,7 +120,7 @@ impl Lines<'_> {
     async fn put_result(&mut self, row: &FinishedLine) -> Result<(), Error> {
         let result = &row.result;
         self.put_never_run(result.line).await?;
-        // Whoever recorded it may not know its id, as when a line took its worker down.
+        // The process that recorded it may not have known its id, as when a line took its worker down.
         let found = match (&result.custom_id, self.stopped()) {
             (Some(_), None) => None,
             (None, _) | (_, Some(_)) => self.requests.find(result.line).await?,
@@ -184,10 +184,7 @@ impl<'a> Gathered<'a> {
     /// One more line was put into `bytes`.
     async fn added(&mut self) -> Result<(), Error> {
         self.totals.lines += 1;
-        match self.bytes.len() >= GATHER_BYTES {
-            true => self.flush().await,
-            false => Ok(()),
-        }
+        if self.bytes.len() >= GATHER_BYTES { self.flush().await } else { Ok(()) }
     }
 
     async fn flush(&mut self) -> Result<(), Error> {

@@ -21,7 +21,7 @@ pub use error::{Error, Kind, Result};
 pub use read::Pieces;
 pub use writer::{PART_BYTES, Writer};
 
-/// Marks a file in a folder that is still being written; such names are shown to nobody.
+/// Marks a file in a folder that is still being written; lists leave such names out.
 const STAGED: char = '#';
 
 /// Where outputs are kept. Cheap to clone.
@@ -57,7 +57,7 @@ impl Storage {
         }
     }
 
-    /// Begins an output. Nobody sees it before [`Writer::finish`]; then it takes the place of one
+    /// Begins an output. It is invisible before [`Writer::finish`]; then it takes the place of one
     /// with the same name.
     pub fn create(&self, name: &str) -> Result<Writer> {
         let path = path("write", name)?;

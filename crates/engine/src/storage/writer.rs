@@ -1,7 +1,7 @@
 //! Writing one output: in parts when it is large, in one go when it is small.
 //!
-//! Holds throughout: at most two parts are in memory, one being filled and one on its way; whoever
-//! drops a writer leaves nothing behind in a folder.
+//! Holds throughout: at most two parts are in memory, one being filled and one on its way;
+//! a writer that is dropped leaves nothing behind in a folder.
 
 use std::fmt;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ impl Writer {
     pub async fn abort(mut self) {
         self.sent.shutdown().await;
         if let Some(upload) = &mut self.upload {
-            // What cannot be removed now is invisible, and found again by whoever cleans up.
+            // What cannot be removed now is invisible, and found again by the sweep.
             let _ = upload.abort().await;
         }
     }

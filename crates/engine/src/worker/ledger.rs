@@ -1,7 +1,7 @@
 //! Recording: outcomes gather by lease until a turn takes them to the store.
 //!
 //! Holds throughout: an outcome of a lease that is not held any more is dropped, since its line has
-//! gone back; what a turn took is not in here any more; what waits is bounded by who starts work
+//! gone back; what a turn took is not in here any more; what waits is bounded, since the worker starts lines
 //! only while [`Ledger::has_room`].
 
 use std::collections::{HashMap, VecDeque};
@@ -108,7 +108,7 @@ impl Ledger {
         true
     }
 
-    /// Forgets a lease that somebody took back, with all that waits for it.
+    /// Forgets a lease that was taken back, with all that waits for it.
     pub(crate) fn lose(&mut self, lease: LeaseId) -> Option<Target> {
         let entry = self.leases.remove(&lease)?;
         self.waiting.retain(|id| *id != lease);
@@ -212,9 +212,10 @@ impl PendingLease {
         });
         let (count, left) = fits.fold((0, *bytes), |(count, _), left| (count + 1, left));
         (*lines, *bytes) = (*lines - count, left);
-        outcomes.finished = match count == self.finished.len() {
-            true => std::mem::take(&mut self.finished),
-            false => self.finished.drain(..count).collect(),
+        outcomes.finished = if count == self.finished.len() {
+            std::mem::take(&mut self.finished)
+        } else {
+            self.finished.drain(..count).collect()
         };
         let count = self.again.len().min(*lines);
         *lines -= count;

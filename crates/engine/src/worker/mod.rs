@@ -181,7 +181,7 @@ impl Worker {
     fn is_over(&self) -> bool {
         let quiet = self.running.is_empty() && self.turning.is_none() && self.ledger.lines() == 0;
         let out_of_time = |at| self.deps.clock.millis() >= at;
-        // What cannot be recorded in time is given back by whoever takes the lease.
+        // What cannot be recorded in time is run again by the next holder of the lease.
         self.stop_ms.is_some_and(|at| quiet || out_of_time(at))
     }
 

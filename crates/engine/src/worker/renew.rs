@@ -59,7 +59,7 @@ impl Worker {
         self.claimer.extended(answered, lease_ms, !self.ledger.is_empty(), now);
     }
 
-    /// Somebody took a lease back: what waits of it is not ours to run.
+    /// A lease was taken back: what waits of it is not this worker's to run.
     pub(super) fn lose(&mut self, lease: LeaseId) {
         let Some(target) = self.ledger.lose(lease) else { return };
         tracing::warn!(%lease, %target, "a lease was taken back; its lines run elsewhere");
@@ -72,7 +72,7 @@ impl Worker {
     pub(super) fn forget_all(&mut self) {
         self.ledger = Ledger::default();
         (self.turning, self.extending, self.claiming) = (None, None, None);
-        // Their answers would count for nothing: whoever has the lines now asks again.
+        // Their answers would count for nothing: the process that has the lines now asks again.
         for _ in 0..self.running.len() {
             self.deps.meter.ended();
         }

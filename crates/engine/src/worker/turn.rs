@@ -34,9 +34,10 @@ impl Worker {
         let stopping = self.stop_ms.is_some();
         // A lease that a renewal under way does not know of would be released by it.
         let unfit = self.is_choked() || !self.ledger.has_room(options);
-        let wanted = match stopping || unfit || self.extending.is_some() {
-            true => None,
-            false => self.claimer.plan(&self.queues, self.pressure.factor(), now),
+        let wanted = if stopping || unfit || self.extending.is_some() {
+            None
+        } else {
+            self.claimer.plan(&self.queues, self.pressure.factor(), now)
         };
         let waited = self.ledger.due_ms(options).is_some_and(|due| now >= due);
         let idle = self.running.is_empty() && self.ledger.lines() > 0;

@@ -163,7 +163,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 fn is_valid_json(body: &[u8]) -> bool {
-    // The parser does not look into strings that nobody reads.
+    // The parser does not look into strings that are not read.
     std::str::from_utf8(body).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
 }
 

@@ -144,7 +144,7 @@ fn put(to: &mut HeaderMap, headers: &Headers, upstream: &str) -> Result<(), Erro
         }
         let mut value =
             HeaderValue::from_str(value).map_err(|_| bad("has a value that no header can have"))?;
-        // Nobody knows what an operator keeps in there.
+        // An operator may keep a secret in there.
         value.set_sensitive(true);
         to.insert(known, value);
     }

@@ -167,7 +167,7 @@ impl TargetQueue {
         self.in_flight = self.in_flight.saturating_sub(1);
         match health {
             TargetHealth::Healthy => {
-                self.breaker.observe_started(started_ms, now_ms, true, end.probe)
+                self.breaker.observe_started(started_ms, now_ms, true, end.probe);
             }
             TargetHealth::NotAsked if end.probe => self.breaker.release_probe(),
             TargetHealth::NotAsked => {}
@@ -201,7 +201,7 @@ impl TargetQueue {
     }
 
     /// Whether a try that failed does not count for its line: the target is left alone, and it surely
-    /// has not seen the line, or a gateway says that nobody is there. The gateway is believed as often
+    /// has not seen the line, or a gateway says that the target is away. The gateway is believed as often
     /// for each line as the line has attempts: if many lines meet it, the target is to blame, but one
     /// that is alone may be what brings the target down.
     pub(crate) fn spares(
@@ -295,7 +295,7 @@ fn signals(end: &AttemptEnd<'_>) -> (TargetHealth, Load) {
     }
 }
 
-/// What a gateway answers while it has nobody to pass a request on to. Not 504: that is an answer
+/// What a gateway answers while it has no server to pass a request on to. Not 504: that is an answer
 /// that took too long, and may be the line's own fault.
 fn is_absent(http_status: Option<u16>) -> bool {
     matches!(http_status, Some(502 | 503))
