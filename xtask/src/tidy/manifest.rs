@@ -34,6 +34,10 @@ pub(super) struct Package {
     /// Sources that the manifest names itself.
     pub(super) roots: Vec<String>,
     pub(super) follows_lints: bool,
+    /// Some target says `test = false`.
+    pub(super) untested: bool,
+    /// The library says `doctest = false`.
+    pub(super) undoctested: bool,
 }
 
 impl Package {
@@ -54,8 +58,20 @@ impl Package {
             roots: roots(&table),
             follows_lints: get(&table, &["lints", "workspace"]).and_then(Value::as_bool)
                 == Some(true),
+            untested: targets(&table, &["lib", "bin"]).any(|target| is_off(target, "test")),
+            undoctested: targets(&table, &["lib"]).any(|target| is_off(target, "doctest")),
         })
     }
+}
+
+/// The tables of these kinds of targets; a library is one, the others are lists.
+fn targets<'a>(table: &'a Table, kinds: &'a [&str]) -> impl Iterator<Item = &'a Value> {
+    let found = kinds.iter().filter_map(|kind| table.get(*kind));
+    found.flat_map(|value| value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice))
+}
+
+fn is_off(target: &Value, key: &str) -> bool {
+    target.get(key).and_then(Value::as_bool) == Some(false)
 }
 
 fn get<'a>(table: &'a Table, keys: &[&str]) -> Option<&'a Value> {
@@ -89,13 +105,9 @@ fn dependencies(table: &Table) -> Vec<Dependency> {
 }
 
 fn roots(table: &Table) -> Vec<String> {
-    let mut roots = Vec::new();
-    for key in ["bin", "test", "bench", "example"] {
-        let targets = table.get(key).and_then(Value::as_array).into_iter().flatten();
-        roots.extend(targets.filter_map(|target| target.get("path")?.as_str()));
-    }
-    roots.extend(get(table, &["lib", "path"]).and_then(Value::as_str));
-    roots.into_iter().map(str::to_owned).collect()
+    let kinds = ["bin", "test", "bench", "example", "lib"];
+    let paths = targets(table, &kinds).filter_map(|target| target.get("path")?.as_str());
+    paths.map(str::to_owned).collect()
 }
 
 /// The workspace's own dependencies, which its members take over by name.

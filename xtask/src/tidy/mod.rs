@@ -20,6 +20,7 @@ mod rust;
 mod sizes;
 mod sql;
 mod tree;
+mod untested;
 mod unused;
 mod words;
 
@@ -94,6 +95,7 @@ fn judge(tree: Tree) -> (Vec<Complaint>, Vec<String>) {
     complaints.extend(graph::check(&workspace));
     complaints.extend(manifest::check(&workspace));
     complaints.extend(unused::check(&workspace));
+    complaints.extend(untested::check(&workspace));
     complaints.extend(sql::check(&workspace));
     complaints.extend(sizes::check(&workspace));
     complaints.extend(words::check(&workspace));
