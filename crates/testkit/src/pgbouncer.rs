@@ -80,7 +80,7 @@ impl Pooler {
         loop {
             match Self::try_start(&program, upstream) {
                 Err(failure) if attempts < START_ATTEMPTS_MAX && failure.is_port_taken() => {
-                    attempts += 1
+                    attempts += 1;
                 }
                 outcome => return outcome,
             }

@@ -8,6 +8,7 @@
 //! out; a program that fails does not keep the others from running.
 
 use std::collections::VecDeque;
+use std::env;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -25,9 +26,28 @@ use crate::shell;
 
 /// Programs that run at the same time.
 const AT_ONCE: usize = 3;
-/// Started first, since they take longest: the end of one of these is the end of all. A program that
-/// is not named here only starts later.
-const LONGEST: [&str; 0] = [];
+/// Started first and in this order, since they take longest: the end of one of these is the end of
+/// all. A program that is not named here only starts later.
+const LONGEST: [&str; 10] = [
+    "e2e tests/e2e/main.rs",
+    "fault tests/messages/main.rs",
+    "fault tests/fault/main.rs",
+    POSTGRES_POOLED,
+    "engine tests/messages/main.rs",
+    "store-sqlite tests/conformance.rs",
+    POSTGRES,
+    "store-postgres tests/backend/main.rs",
+    "brokers tests/rabbitmq.rs",
+    "cli tests/cli/main.rs",
+];
+const POSTGRES: &str = "store-postgres tests/conformance.rs";
+const POSTGRES_POOLED: &str = "store-postgres tests/conformance_pooler.rs";
+/// Cases of the contract on PostgreSQL wait for the server four fifths of their time, each on a
+/// database of its own. As many at a time as there are cores, the usual number, took five times as
+/// long as this many.
+const POSTGRES_CASES_AT_ONCE: &str = "6";
+/// How many tests of a program run at the same time.
+const TEST_THREADS: &str = "RUST_TEST_THREADS";
 
 /// A test program, ready to be started.
 #[derive(Debug)]
@@ -81,10 +101,14 @@ fn program(message: &str) -> Result<Option<TestProgram>> {
     let folder = manifest.parent().unwrap_or(Path::new("/"));
     let inner = source.strip_prefix(folder).unwrap_or(&source);
     let package = folder.file_name().unwrap_or_default().to_string_lossy();
+    let name = format!("{package} {}", inner.display());
     let mut command = Command::new(executable);
     // As cargo runs it.
     command.current_dir(folder).env("CARGO_MANIFEST_DIR", folder).stdin(Stdio::null());
-    Ok(Some(TestProgram { name: format!("{package} {}", inner.display()), command }))
+    if [POSTGRES, POSTGRES_POOLED].contains(&&*name) && env::var_os(TEST_THREADS).is_none() {
+        command.env(TEST_THREADS, POSTGRES_CASES_AT_ONCE);
+    }
+    Ok(Some(TestProgram { name, command }))
 }
 
 /// Runs them all with these variables; succeeds when each of them did.

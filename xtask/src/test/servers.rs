@@ -11,6 +11,9 @@ use windrow_testkit::require;
 use super::Args;
 use crate::shell;
 
+/// Several test programs share the server, and each case has pools of its own.
+const SESSIONS_MAX: u32 = 600;
+
 /// What the tests run on. The pooler is declared first, so that it goes before its server does.
 pub(super) struct Servers {
     pooler: Option<Pooler>,
@@ -21,7 +24,8 @@ pub(super) struct Servers {
 impl Servers {
     /// A throw-away server with a pooler in front of it.
     pub(super) fn start(args: &Args) -> Result<Self> {
-        let options = Options { programs: args.postgres_bin.clone(), ..Options::default() };
+        let programs = args.postgres_bin.clone();
+        let options = Options { programs, connections_max: SESSIONS_MAX, ..Options::default() };
         let cluster = Cluster::start(&options).context("no PostgreSQL to test on")?;
         let pooler = Pooler::start(&cluster).context("no transaction pooler to test on")?;
         let database_url = cluster.url();

@@ -137,7 +137,7 @@ fn with_a_port(start: impl Fn() -> Result<Broker, Failure>) -> Result<Broker, Fa
     loop {
         match start() {
             Err(failure) if attempts < START_ATTEMPTS_MAX && failure.is_port_taken() => {
-                attempts += 1
+                attempts += 1;
             }
             outcome => return outcome,
         }

@@ -75,7 +75,7 @@ impl Cluster {
         loop {
             match Self::try_start(&programs, options) {
                 Err(failure) if attempts < START_ATTEMPTS_MAX && failure.is_port_taken() => {
-                    attempts += 1
+                    attempts += 1;
                 }
                 outcome => return outcome,
             }
