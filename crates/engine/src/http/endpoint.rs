@@ -161,7 +161,10 @@ impl SignedEndpoint {
         let (id, timestamp) = (header_id(id), self.clock.now().as_second());
         let mut request = Request::new(Method::POST, self.url.clone());
         *request.headers_mut() = self.headers.clone();
-        request.headers_mut().extend(headers);
+        // Each takes the place of a fixed one: `extend` would send both.
+        for (name, value) in headers {
+            request.headers_mut().insert(name, value);
+        }
         let mut put = |name: &'static str, text: String| {
             let value = HeaderValue::try_from(text).expect("what is escaped fits in a header");
             request.headers_mut().insert(HeaderName::from_static(name), value);
