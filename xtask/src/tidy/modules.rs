@@ -1,4 +1,5 @@
-//! No Rust file outside a `mod`: a file that nothing names is neither compiled nor tested.
+//! No Rust file outside a `mod`: a file that nothing names is neither compiled nor tested. One habit
+//! for modules with a folder: `foo/mod.rs`, never `foo.rs` beside `foo/`.
 
 use std::collections::BTreeSet;
 
@@ -30,11 +31,25 @@ pub(super) fn check(workspace: &Workspace) -> Vec<Complaint> {
         }
     }
     let outside = workspace.rust.iter().filter(|(path, _)| !reached.contains(path));
-    outside
-        .map(|(path, _)| {
-            Complaint::new(path, 1, "no `mod` names this file: declare it or delete it")
-        })
-        .collect()
+    let outside = outside.map(|(path, _)| {
+        Complaint::new(path, 1, "no `mod` names this file: declare it or delete it")
+    });
+    outside.chain(beside_folders(workspace, &roots)).collect()
+}
+
+/// Files that stand beside the folder of their own modules. A crate's root has its modules beside
+/// it anyway.
+fn beside_folders<'a>(
+    workspace: &'a Workspace,
+    roots: &'a BTreeSet<String>,
+) -> impl Iterator<Item = Complaint> + 'a {
+    let files = workspace.rust.iter().map(|(path, _)| path).filter(|path| !roots.contains(*path));
+    files.filter_map(|path| {
+        let folder = path.strip_suffix(".rs")?;
+        let inner = format!("{folder}/");
+        let has_folder = workspace.rust.iter().any(|(other, _)| other.starts_with(&inner));
+        has_folder.then(|| Complaint::new(path, 1, format!("move it to {folder}/mod.rs")))
+    })
 }
 
 /// Files that cargo compiles without being told.
@@ -90,7 +105,21 @@ mod tests {
             ("crates/a/tests/common/mod.rs", ""),
             ("crates/a/tests/common/lost.rs", ""),
         ]);
-        let wanted = ["crates/a/src/lost.rs:1", "crates/a/tests/common/lost.rs:1"];
-        assert_eq!(lines(check(&workspace)), wanted);
+        let mut found = lines(check(&workspace));
+        found.retain(|line| line != "crates/a/src/one.rs:1");
+        assert_eq!(found, ["crates/a/src/lost.rs:1", "crates/a/tests/common/lost.rs:1"]);
+    }
+
+    #[test]
+    fn a_file_beside_its_own_folder_is_found() {
+        let workspace = fixture(&[
+            ("crates/a/Cargo.toml", "[package]\nname = \"a\""),
+            ("crates/a/src/lib.rs", "mod one; mod two;"),
+            ("crates/a/src/one.rs", "mod three;"),
+            ("crates/a/src/one/three.rs", ""),
+            ("crates/a/src/two/mod.rs", "mod four;"),
+            ("crates/a/src/two/four.rs", ""),
+        ]);
+        assert_eq!(lines(check(&workspace)), ["crates/a/src/one.rs:1"]);
     }
 }
