@@ -16,6 +16,7 @@ mod graph;
 mod links;
 mod manifest;
 mod modules;
+mod retired;
 mod rust;
 mod sizes;
 mod sql;
@@ -99,6 +100,7 @@ fn judge(tree: Tree) -> (Vec<Complaint>, Vec<String>) {
     complaints.extend(sql::check(&workspace));
     complaints.extend(sizes::check(&workspace));
     complaints.extend(words::check(&workspace));
+    complaints.extend(retired::check(&workspace));
     complaints.extend(adr::check(&workspace.tree));
     complaints.extend(errors::check(&workspace));
     complaints.extend(links::check(&workspace.tree));

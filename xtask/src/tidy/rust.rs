@@ -1,7 +1,7 @@
 //! What a Rust file holds, read from its tokens: exact about strings and comments, and much
 //! quicker to build than a full parser.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
@@ -36,7 +36,10 @@ pub(super) struct Facts {
     pub(super) functions: Vec<Function>,
     pub(super) modules: Vec<Module>,
     pub(super) texts: Vec<Text>,
+    /// Every word of the code, attributes and what they say included.
     pub(super) words: BTreeSet<String>,
+    /// Identifiers of the code alone, each with its first line.
+    pub(super) identifiers: BTreeMap<String, usize>,
     /// Names of types and modules, with their lines.
     pub(super) names: Vec<(String, usize)>,
     /// Lines in the file.
@@ -91,6 +94,8 @@ impl Facts {
                 }
                 TokenTree::Ident(word) => {
                     self.words.insert(word.to_string());
+                    let line = word.span().start().line;
+                    self.identifiers.entry(word.to_string()).or_insert(line);
                     self.item(&word.to_string(), &trees[at..], scope, &mut attributes)
                 }
                 TokenTree::Group(group) => {
