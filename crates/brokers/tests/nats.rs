@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
-mod kit;
+mod support;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use async_nats::jetstream::consumer::{AckPolicy, pull};
 use async_nats::jetstream::{self, stream};
 use futures_util::StreamExt;
-use kit::{Memory, by_stream, in_time, insist, parcel, publish_during};
+use support::{Memory, by_stream, in_time, insist, parcel, publish_during};
 use tokio::task::{JoinSet, spawn_blocking};
 use windrow_brokers::nats::{
     ConsumerOptions, NatsConsumer, NatsPublisher, PublisherOptions, Server,

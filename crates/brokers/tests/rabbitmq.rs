@@ -3,19 +3,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
-mod kit;
+mod support;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use futures_util::StreamExt;
-use kit::{Memory, by_stream, in_time, insist, parcel, publish_during};
 use lapin::options::{
     BasicConsumeOptions, BasicPublishOptions, ExchangeDeclareOptions, QueueBindOptions,
     QueueDeclareOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ExchangeKind};
+use support::{Memory, by_stream, in_time, insist, parcel, publish_during};
 use tokio::sync::RwLock;
 use tokio::task::JoinSet;
 use windrow_brokers::rabbitmq::{

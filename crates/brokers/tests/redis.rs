@@ -2,14 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
-mod kit;
+mod support;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use kit::{by_stream, parcel, publish_during};
 use redis::streams::StreamRangeReply;
 use redis::{AsyncCommands, Client};
+use support::{by_stream, parcel, publish_during};
 use windrow_brokers::redis::{Options, RedisPublisher};
 use windrow_domain::attempt::Class;
 use windrow_engine::deliver::{OutgoingMessage, Publisher};

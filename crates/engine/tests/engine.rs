@@ -2,14 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
-mod kit;
+mod support;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use kit::{batch, failed, store};
+use support::{batch, failed, store};
 use windrow_domain::attempt::{Class, Status};
 use windrow_domain::retry::Policy;
 use windrow_domain::{BatchId, State};
@@ -194,15 +194,15 @@ async fn limits_in_flight_hold() {
 async fn a_line_that_always_fails_ends_after_its_attempts() {
     let store = store().await;
     let batch = batch(&*store, 3).await;
-    let tries = Arc::new(Mutex::new(HashMap::<u64, u32>::new()));
-    let seen = tries.clone();
+    let attempts = Arc::new(Mutex::new(HashMap::<u64, u32>::new()));
+    let seen = attempts.clone();
     let executor = move |attempt: Attempt| {
         *seen.lock().unwrap().entry(attempt.line).or_default() += 1;
         std::future::ready(failed(Class::Unacceptable))
     };
     let counts = drain(&store, batch, executor).await.counts;
     assert_eq!(counts.failed, 3);
-    assert!(tries.lock().unwrap().values().all(|tries| *tries == 5));
+    assert!(attempts.lock().unwrap().values().all(|attempts| *attempts == 5));
     let lines = results(&*store, batch).await;
     assert!(lines.iter().all(|line| line.status == Status::Failed && line.attempts == 5));
     assert_eq!(store.attempts(&Scope::All, batch, 1).await.unwrap().len(), 4);

@@ -3,15 +3,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
-mod kit;
+mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use kit::watched::Watched;
-use kit::world::{TICK_MS, World};
-use kit::{batch, batch_within, failed};
+use support::watched::Watched;
+use support::world::{TICK_MS, World};
+use support::{batch, batch_within, failed};
 use windrow_domain::attempt::Class;
 use windrow_domain::{InstanceId, LeaseId, State, Target};
 use windrow_engine::Options;

@@ -3,15 +3,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
-mod kit;
+mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use kit::watched::{CLAIM, Watched};
-use kit::world::World;
-use kit::{batch, failed};
+use support::watched::{CLAIM, Watched};
+use support::world::World;
+use support::{batch, failed};
 use windrow_domain::InstanceId;
 use windrow_domain::attempt::Class;
 use windrow_engine::execute::{Attempt, Executor, Outcome};
@@ -141,8 +141,8 @@ async fn an_upstream_that_is_gone_behind_its_proxy_costs_no_line_its_result() {
     const STEP: Duration = Duration::from_millis(500);
     let world = World::new().await;
     let batch = batch(&*world.store, LINES).await;
-    let (clock, tries) = (world.clock.clone(), Arc::new(AtomicU32::new(0)));
-    let counted = tries.clone();
+    let (clock, attempts) = (world.clock.clone(), Arc::new(AtomicU32::new(0)));
+    let counted = attempts.clone();
     let executor = move |_: Attempt| {
         counted.fetch_add(1, Ordering::SeqCst);
         let is_gone = clock.millis() < GONE_MS;
@@ -153,10 +153,10 @@ async fn an_upstream_that_is_gone_behind_its_proxy_costs_no_line_its_result() {
         while world.clock.millis() < GONE_MS {
             world.move_on(STEP).await;
         }
-        let (counts, tries) = (world.see(batch).await.counts, tries.load(Ordering::SeqCst));
+        let (counts, attempts) = (world.see(batch).await.counts, attempts.load(Ordering::SeqCst));
         assert_eq!(counts.finished(), 0, "{counts:?}");
         // Two targets, each probed twice a minute at last, and what was in flight when it began.
-        assert!((2 * 75..2 * 120).contains(&tries), "{tries} tries");
+        assert!((2 * 75..2 * 120).contains(&attempts), "{attempts} attempts");
         let took = world.closes(batch).await;
         assert!(took <= Duration::from_secs(40), "{took:?} after it came back");
     };
@@ -175,8 +175,8 @@ async fn an_upstream_that_is_gone_behind_its_proxy_costs_no_line_its_result() {
 async fn a_line_whose_upstream_is_never_there_ends_all_the_same() {
     let world = World::new().await;
     let batch = batch(&*world.store, 1).await;
-    let tries = Arc::new(AtomicU32::new(0));
-    let counted = tries.clone();
+    let attempts = Arc::new(AtomicU32::new(0));
+    let counted = attempts.clone();
     let executor = move |_: Attempt| {
         counted.fetch_add(1, Ordering::SeqCst);
         std::future::ready(unavailable())
@@ -187,7 +187,7 @@ async fn a_line_whose_upstream_is_never_there_ends_all_the_same() {
     assert!(took <= Duration::from_secs(120), "{took:?}");
     assert_eq!(world.see(batch).await.counts.failed, 1);
     // As often as it has attempts, and as often again without counting.
-    assert_eq!(tries.load(Ordering::SeqCst), 2 * Options::default().retry.attempts_max);
+    assert_eq!(attempts.load(Ordering::SeqCst), 2 * Options::default().retry.attempts_max);
 }
 
 /// What a tombstoned instance is closing is anybody's: one that joined again closes under its new id.

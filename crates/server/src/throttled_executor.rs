@@ -197,12 +197,12 @@ mod tests {
     #[tokio::test]
     async fn no_more_are_in_flight_than_the_target_allows() {
         let executor = Arc::new(ThrottledExecutor::new(Probe::default()));
-        let mut tries = JoinSet::new();
+        let mut attempts = JoinSet::new();
         for line in 1..=50 {
             let executor = executor.clone();
-            tries.spawn(async move { executor.execute(attempt("m", line)).await });
+            attempts.spawn(async move { executor.execute(attempt("m", line)).await });
         }
-        tries.join_all().await;
+        attempts.join_all().await;
         assert_eq!(executor.inner.most.load(Ordering::SeqCst), 3);
     }
 
@@ -218,10 +218,10 @@ mod tests {
         let clock = Clock::manual(Timestamp::UNIX_EPOCH);
         let probe = Probe { per_sec_max: Some(10.0), ..Probe::default() };
         let executor = Arc::new(ThrottledExecutor::with_clock(clock.clone(), probe));
-        let mut tries = JoinSet::new();
+        let mut attempts = JoinSet::new();
         for line in 1..=20 {
             let (executor, target) = (executor.clone(), ["a", "b"][usize::from(line > 10)]);
-            tries.spawn(async move { executor.execute(attempt(target, line)).await });
+            attempts.spawn(async move { executor.execute(attempt(target, line)).await });
         }
         let came = || executor.inner.came.load(Ordering::SeqCst);
         settle().await;
@@ -231,7 +231,7 @@ mod tests {
             settle().await;
             assert_eq!(came(), tenth);
         }
-        tries.join_all().await;
+        attempts.join_all().await;
     }
 
     #[tokio::test]
@@ -241,8 +241,8 @@ mod tests {
         let probe = Probe { retry_after, ..Probe::default() };
         let executor = Arc::new(ThrottledExecutor::with_clock(clock.clone(), probe));
         executor.execute(attempt("a", 1)).await;
-        let (other, mut tries) = (executor.clone(), JoinSet::new());
-        tries.spawn(async move { other.execute(attempt("b", 2)).await });
+        let (other, mut attempts) = (executor.clone(), JoinSet::new());
+        attempts.spawn(async move { other.execute(attempt("b", 2)).await });
         let came = || executor.inner.came.load(Ordering::SeqCst);
         clock.advance(Duration::from_secs(29));
         settle().await;
@@ -250,6 +250,6 @@ mod tests {
         clock.advance(Duration::from_secs(1));
         settle().await;
         assert_eq!(came(), 2);
-        tries.join_all().await;
+        attempts.join_all().await;
     }
 }

@@ -90,12 +90,12 @@ pub async fn a_zero_character_in_a_text_refuses_no_turn(world: &impl World) {
     assert_eq!(kept(&worker.record(outcomes).await), (None, LineSet::new()));
 
     let result = results(store, batch).await.remove(0).result;
-    let tries = store.attempts(&Scope::All, batch, 2).await.unwrap();
+    let attempts = store.attempts(&Scope::All, batch, 2).await.unwrap();
     let texts =
         [result.custom_id, result.error, result.shaped, result.normalised].into_iter().chain([
             result.error_code,
-            Some(tries[0].error.clone()),
-            Some(tries[0].error_code.clone()),
+            Some(attempts[0].error.clone()),
+            Some(attempts[0].error_code.clone()),
         ]);
     for text in texts.map(|text| text.expect("it was given")) {
         assert!(text == GIVEN || text == GIVEN.replace('\0', "\u{FFFD}"), "{text:?}");
@@ -451,9 +451,9 @@ pub async fn a_retry_is_kept_in_the_history(world: &impl World) {
         pass(world, 251);
         assert!(now(world) >= bucket(not_before));
     }
-    let tries = store.attempts(&scope("ada"), batch, 1).await.unwrap();
-    assert_eq!(tries.len(), Class::ALL.len());
-    for ((attempt, row), (line, at)) in (1..).zip(&tries).zip(&told) {
+    let attempts = store.attempts(&scope("ada"), batch, 1).await.unwrap();
+    assert_eq!(attempts.len(), Class::ALL.len());
+    for ((attempt, row), (line, at)) in (1..).zip(&attempts).zip(&told) {
         assert_eq!((row.generation, row.attempt, row.class), (0, attempt, line.class));
         assert_eq!((&row.error_code, &row.error), (&line.error_code, &line.error));
         assert!(row.not_before >= line.not_before && row.not_before <= bucket(line.not_before));

@@ -213,10 +213,10 @@ pub async fn reprocessing_keeps_the_history(world: &impl World) {
             reprocess(store, step(id, statuses(&[Status::Failed]))).await;
         }
     }
-    let tries = store.attempts(&scope("ada"), id, 1).await.unwrap();
-    let told: Vec<_> = tries.iter().map(|row| (row.generation, row.attempt)).collect();
+    let attempts = store.attempts(&scope("ada"), id, 1).await.unwrap();
+    let told: Vec<_> = attempts.iter().map(|row| (row.generation, row.attempt)).collect();
     assert_eq!(told, [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2)]);
-    assert_eq!(tries[2].class, Class::Reprocessed);
+    assert_eq!(attempts[2].class, Class::Reprocessed);
     check(store, id).await;
 }
 
@@ -262,8 +262,8 @@ pub async fn an_old_result_stays_in_the_history(world: &impl World) {
     reprocess(store, step(id, statuses(&Status::ALL))).await;
     let words = ["completed", "completed", "failed", "failed", "not_found", "skipped"];
     for (line, word) in (1..).zip(words) {
-        let tries = store.attempts(&scope("ada"), id, line).await.unwrap();
-        let [old] = tries.as_slice() else { panic!("one entry for line {line}: {tries:?}") };
+        let attempts = store.attempts(&scope("ada"), id, line).await.unwrap();
+        let [old] = attempts.as_slice() else { panic!("one entry for line {line}: {attempts:?}") };
         assert_eq!((old.class, old.generation, old.attempt), (Class::Reprocessed, 0, 1));
         assert_eq!(old.error_code, word);
         assert!(old.error.contains(&word.replace('_', " ")), "{}", old.error);
@@ -280,10 +280,10 @@ pub async fn an_old_result_stays_in_the_history(world: &impl World) {
     worker.record(outcomes).await;
     let chosen = Select::Lines(LineSet::range(line.line, line.line));
     reprocess(store, step(id, chosen)).await;
-    let tries = store.attempts(&scope("ada"), id, line.line).await.unwrap();
-    assert_eq!(tries.len(), 2);
-    assert_eq!((tries[1].generation, tries[1].error_code.as_str()), (1, "http_400"));
-    assert_eq!(tries[1].error, "The target did not like it.");
+    let attempts = store.attempts(&scope("ada"), id, line.line).await.unwrap();
+    assert_eq!(attempts.len(), 2);
+    assert_eq!((attempts[1].generation, attempts[1].error_code.as_str()), (1, "http_400"));
+    assert_eq!(attempts[1].error, "The target did not like it.");
     check(store, id).await;
 }
 
@@ -299,8 +299,8 @@ pub async fn a_lost_line_that_runs_again_has_both_in_its_history(world: &impl Wo
     pass(world, LEASE_MS);
     assert_eq!(store.return_lost(10, 1).await.unwrap().failed, 1);
     reprocess(store, step(id, statuses(&[Status::Failed]))).await;
-    let tries = store.attempts(&scope("ada"), id, 1).await.unwrap();
-    let told: Vec<_> = tries.iter().map(|old| (old.attempt, old.error_code.as_str())).collect();
+    let attempts = store.attempts(&scope("ada"), id, 1).await.unwrap();
+    let told: Vec<_> = attempts.iter().map(|old| (old.attempt, old.error_code.as_str())).collect();
     assert_eq!(told, [(1, "http_503"), (2, "worker_lost")]);
     check(store, id).await;
 }

@@ -270,8 +270,8 @@ pub async fn a_retry_storm_settles(world: &impl World) {
     let rows = results(store, id).await;
     assert_eq!(rows.len(), 200);
     for row in rows.iter().step_by(10) {
-        let tries = store.attempts(&Scope::All, id, row.result.line).await.unwrap();
-        let numbers: Vec<_> = tries.iter().map(|attempt| attempt.attempt).collect();
+        let attempts = store.attempts(&Scope::All, id, row.result.line).await.unwrap();
+        let numbers: Vec<_> = attempts.iter().map(|attempt| attempt.attempt).collect();
         assert!(numbers.iter().copied().eq(1..row.result.attempts), "{numbers:?} {row:?}");
     }
 }

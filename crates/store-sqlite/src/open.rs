@@ -118,10 +118,10 @@ fn no_thread(cause: std::io::Error) -> Error {
 /// The writer's connection, with the schema up to date. A new file that others open at the same
 /// moment is busy while one of them sets it up, and SQLite does not wait for that by itself.
 fn connect(options: &Options, path: Option<&Path>) -> Result<Connection> {
-    let mut tries = 1;
+    let mut attempts = 1;
     loop {
         match connect_once(options, path) {
-            Err(busy) if busy.kind == Kind::Busy && tries < OPEN_TRIES_MAX => tries += 1,
+            Err(busy) if busy.kind == Kind::Busy && attempts < OPEN_TRIES_MAX => attempts += 1,
             done => return done,
         }
         // Another process gives no signal that could be waited on.

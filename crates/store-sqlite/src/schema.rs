@@ -15,12 +15,14 @@ mod embedded {
 /// Brings the schema up to date, all steps and their record in one transaction: a process that dies
 /// in the middle, or loses a race, leaves nothing half done.
 pub(crate) fn migrate(conn: &mut Connection, subject: &str) -> Result<()> {
-    let mut tries = 1;
+    let mut attempts = 1;
     loop {
         match embedded::migrations::runner().set_grouped(true).run(conn) {
             Ok(_) => return Ok(()),
-            Err(cause) if tries >= TRIES_MAX => return Err(error::from_migration(cause, subject)),
-            Err(_) => tries += 1,
+            Err(cause) if attempts >= TRIES_MAX => {
+                return Err(error::from_migration(cause, subject));
+            }
+            Err(_) => attempts += 1,
         }
     }
 }

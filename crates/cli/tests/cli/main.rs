@@ -6,8 +6,8 @@
 mod batches;
 mod config;
 mod demo;
-mod frozen;
 mod files;
+mod frozen;
 mod grants;
 mod messages;
 mod results;

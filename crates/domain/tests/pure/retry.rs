@@ -49,17 +49,17 @@ fn roll() -> impl Strategy<Value = f64> {
 proptest! {
     #[test]
     fn a_line_is_tried_at_most_as_often_as_its_class_allows(policy in policy(), class in class()) {
-        let mut tries = 0;
+        let mut attempts = 0;
         let ending = loop {
-            tries += 1;
-            match policy.decide(tries, &failure(class, None), Timestamp::UNIX_EPOCH, 0.5) {
-                Decision::Again { .. } => prop_assert!(tries < 100),
+            attempts += 1;
+            match policy.decide(attempts, &failure(class, None), Timestamp::UNIX_EPOCH, 0.5) {
+                Decision::Again { .. } => prop_assert!(attempts < 100),
                 Decision::GiveUp(status) => break status,
             }
         };
-        prop_assert_eq!(tries, policy.attempts_max(class).max(1));
-        prop_assert!(tries <= policy.attempts_max.max(1));
-        prop_assert!(class != Class::Permanent || tries == 1);
+        prop_assert_eq!(attempts, policy.attempts_max(class).max(1));
+        prop_assert!(attempts <= policy.attempts_max.max(1));
+        prop_assert!(class != Class::Permanent || attempts == 1);
         let expected = if class == Class::NotFound { Status::NotFound } else { Status::Failed };
         prop_assert_eq!(ending, expected);
     }

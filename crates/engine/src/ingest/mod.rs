@@ -120,7 +120,7 @@ enum Parsed {
 }
 
 /// Why the reader stopped early.
-enum Broken {
+enum ReadError {
     Read(io::Error),
     TooLarge,
 }
@@ -187,10 +187,10 @@ impl<S: Ingest + Sync + ?Sized> Writer<'_, S> {
         written?;
         match (parsed, read) {
             (Ok(Parsed::Whole(report)), _) => self.seal(report).await,
-            (Ok(Parsed::Broken(after_line)), Err(Broken::Read(source))) => {
+            (Ok(Parsed::Broken(after_line)), Err(ReadError::Read(source))) => {
                 Err(Error::Read { after_line, source })
             }
-            (Ok(Parsed::Broken(after_line)), Err(Broken::TooLarge)) => {
+            (Ok(Parsed::Broken(after_line)), Err(ReadError::TooLarge)) => {
                 Err(Error::TooLarge { bytes_max: self.options.file_bytes_max, after_line })
             }
             (Err(Stopped::Spill(source)), _) => {
@@ -209,7 +209,7 @@ impl<S: Ingest + Sync + ?Sized> Writer<'_, S> {
         reader: impl AsyncRead + Send,
         to_parser: mpsc::Sender<Block>,
         chunks: mpsc::Receiver<Chunk>,
-    ) -> (Result<(), Broken>, Result<(), Error>) {
+    ) -> (Result<(), ReadError>, Result<(), Error>) {
         let mut writing = std::pin::pin!(self.write(chunks));
         let reading = std::pin::pin!(self.read(reader, to_parser));
         tokio::select! {
@@ -223,18 +223,18 @@ impl<S: Ingest + Sync + ?Sized> Writer<'_, S> {
         &self,
         reader: impl AsyncRead + Send,
         to_parser: mpsc::Sender<Block>,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), ReadError> {
         let mut reader = Box::pin(reader);
         let mut left = self.options.file_bytes_max;
         loop {
             let mut block = BytesMut::with_capacity(self.options.block_bytes);
             let filled = self.fill_block(&mut reader, &mut block).await;
             let size = block.len() as u64;
-            left = left.checked_sub(size).ok_or(Broken::TooLarge)?;
+            left = left.checked_sub(size).ok_or(ReadError::TooLarge)?;
             if to_parser.send(Block::Bytes(block.freeze())).await.is_err() {
                 return Ok(());
             }
-            if filled.map_err(Broken::Read)? == Filled::AtEnd {
+            if filled.map_err(ReadError::Read)? == Filled::AtEnd {
                 let _ = to_parser.send(Block::End).await;
                 return Ok(());
             }

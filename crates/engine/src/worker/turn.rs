@@ -64,7 +64,7 @@ impl Worker {
     pub(super) fn on_turned(&mut self, done: AnsweredTurn) -> Result<()> {
         let now = self.deps.clock.millis();
         self.claiming = None;
-        let (reply, tries) = match done.answer {
+        let (reply, counts) = match done.answer {
             Ok(answer) => answer,
             Err(error) if self.stop_ms.is_some() => {
                 self.trouble("stopped before the last outcomes were recorded", &error);
@@ -89,22 +89,22 @@ impl Worker {
             let queue = &mut self.queues[at];
             self.claimer.claimed(queue, got, lease_ms, now, &self.deps.options);
             if let Some(tranche) = reply.claimed {
-                self.take_in(at, tranche, &tries);
+                self.take_in(at, tranche, &counts);
             }
         }
         Ok(())
     }
 
     /// A tranche came: its lines wait at their target.
-    fn take_in(&mut self, at: usize, tranche: Tranche, tries: &[AttemptCounts]) {
+    fn take_in(&mut self, at: usize, tranche: Tranche, counts: &[AttemptCounts]) {
         let lease = &tranche.lease;
         self.skew = lease.granted_at.duration_since(self.deps.clock.now());
         let queue = &mut self.queues[at];
         for line in tranche.lines {
             queue.slice.observe_bytes(line.raw.len());
-            let known = tries.binary_search_by_key(&line.line, |tries| tries.line);
+            let known = counts.binary_search_by_key(&line.line, |counts| counts.line);
             let (tried, answered) =
-                known.map_or((0, 0), |at| (tries[at].tried, tries[at].answered));
+                known.map_or((0, 0), |at| (counts[at].tried, counts[at].answered));
             queue.jobs.push_back(Job {
                 lease: lease.held.id,
                 batch: lease.batch,
@@ -145,19 +145,19 @@ impl TurnCall {
         };
         let again = || self.store.turn(turn.clone());
         let reply = with_retry(&self.clock, &self.give_up, &mut self.rng, trouble, again).await?;
-        let tries = match &reply.claimed {
+        let counts = match &reply.claimed {
             Some(tranche) if tranche.lease.attempts > 0 || tranche.lease.generation > 0 => {
                 let lines: Vec<u64> = tranche.lines.iter().map(|line| line.line).collect();
                 let batch = tranche.lease.batch;
                 let read = || self.store.attempt_counts(batch, &lines);
-                let mut tries =
+                let mut counts =
                     with_retry(&self.clock, &self.give_up, &mut self.rng, trouble, read).await?;
-                tries.sort_unstable_by_key(|tries| tries.line);
-                tries
+                counts.sort_unstable_by_key(|counts| counts.line);
+                counts
             }
             _ => Vec::new(),
         };
         self.meter.set_store_trouble(None);
-        Ok((reply, tries))
+        Ok((reply, counts))
     }
 }

@@ -143,8 +143,8 @@ async fn many_requests_at_once_share_a_few_http2_connections() {
         it.http = Http::Http2;
         it.concurrency_max = 300;
     }));
-    let tries = (0..300).map(|_| executor.execute(attempt(LINE)));
-    let tried = join_all(tries).await;
+    let attempts = (0..300).map(|_| executor.execute(attempt(LINE)));
+    let tried = join_all(attempts).await;
     assert!(tried.iter().all(|tried| tried.verdict == Verdict::Completed));
     assert_eq!(upstream.counts().requests, 300);
     assert!((1..=3).contains(&upstream.counts().connections), "{:?}", upstream.counts());

@@ -120,8 +120,8 @@ async fn a_handler_that_hangs_fails_in_time_and_a_permanent_error_is_not_repeate
     backend: Backend,
 ) {
     let store = store(backend).await;
-    let tries = Arc::new(AtomicU32::new(0));
-    let counted = tries.clone();
+    let attempts = Arc::new(AtomicU32::new(0));
+    let counted = attempts.clone();
     let consumer = Does(move |context: windrow_engine::messages::Context, _| {
         let counted = counted.clone();
         Box::pin(async move {
@@ -140,7 +140,7 @@ async fn a_handler_that_hangs_fails_in_time_and_a_permanent_error_is_not_repeate
     let runner = runner.start().await.unwrap();
     runner.client().send(vec![inbox("a", "hangs"), inbox("b", "wrong")]).await.unwrap();
     settle(&*store).await;
-    assert_eq!((tries.load(Ordering::SeqCst), runner.gauges().retries), (1, 1));
+    assert_eq!((attempts.load(Ordering::SeqCst), runner.gauges().retries), (1, 1));
     assert_eq!(dead(&*store).await[0].error, "never");
 }
 

@@ -86,13 +86,13 @@ async fn a_handler_that_refuses_for_good_or_fails_for_a_while_is_understood() {
         }
         other => panic!("{other:?}"),
     }
-    let tries: Vec<Value> = upstream
+    let attempts: Vec<Value> = upstream
         .seen()
         .iter()
         .map(|seen| serde_json::from_slice::<Value>(&seen.body).unwrap()["attempt"].clone())
         .collect();
     // The first one found nobody who was ready, and does not count.
-    assert_eq!(tries, [1, 1, 2, 1]);
+    assert_eq!(attempts, [1, 1, 2, 1]);
 }
 
 /// The mark is committed, the result is not, and nobody knows.

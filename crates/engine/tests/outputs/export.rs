@@ -8,7 +8,7 @@ use windrow_engine::export::{Column, Export, Format, status};
 use windrow_store::record::Finished;
 use windrow_store::{Kind, Scope};
 
-use crate::kit::World;
+use crate::support::World;
 
 fn columns(words: &str) -> Vec<Column> {
     words.split(' ').map(|word| word.parse().unwrap()).collect()

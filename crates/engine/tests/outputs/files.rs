@@ -7,7 +7,7 @@ use windrow_store::batch::{Reprocess, Select};
 use windrow_store::record::Finished;
 use windrow_store::{Batches as _, Ingest as _, Inspect as _, Kind, Scope, Sweep as _};
 
-use crate::kit::{World, answered, closed, names};
+use crate::support::{World, answered, closed, names};
 
 /// Every third line fails.
 fn some_failed(line: Finished) -> Finished {

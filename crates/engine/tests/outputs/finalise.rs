@@ -11,7 +11,7 @@ use windrow_engine::storage::Storage;
 use windrow_store::record::Finished;
 use windrow_store::{Batches as _, Scope, Sweep as _};
 
-use crate::kit::{World, answered, closed, lines, names, numbers};
+use crate::support::{World, answered, closed, lines, names, numbers};
 
 /// Every outcome, by the line's number.
 fn mixed(line: Finished) -> Finished {

@@ -5,6 +5,6 @@
 mod export;
 mod files;
 mod finalise;
-mod kit;
 mod races;
 mod storage;
+mod support;

@@ -11,7 +11,7 @@ use windrow_engine::storage::Storage;
 use windrow_store::batch::{Reprocess, Select};
 use windrow_store::{Batches as _, Finalise as _, Kind, Scope};
 
-use crate::kit::{LEASE_MS, World, answered, closed, lines, names, numbers};
+use crate::support::{LEASE_MS, World, answered, closed, lines, names, numbers};
 
 fn is_left(closing: &Closing) -> bool {
     matches!(closing, Closing::Left)

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use windrow_engine::storage::{Kind, PART_BYTES, Storage};
 
-use crate::kit::bytes;
+use crate::support::bytes;
 
 /// Every file under a folder, whatever its name.
 fn files(folder: &std::path::Path) -> Vec<String> {

@@ -13,7 +13,7 @@ use parking_lot::{Mutex, MutexGuard};
 use windrow_domain::{FileId, LaneNo, Target};
 use windrow_engine::ingest::asked;
 use windrow_store::ingest::{
-    Chunk, ERRORS_MAX, File, Ingest, LineError, NewFile, NewLine, FileVerdict,
+    Chunk, ERRORS_MAX, File, FileVerdict, Ingest, LineError, NewFile, NewLine,
 };
 use windrow_store::{Error, Kind, Result, Scope};
 

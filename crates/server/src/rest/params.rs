@@ -211,10 +211,7 @@ pub(super) fn job_not_found(text: &str) -> Error {
 }
 
 /// The store's reply, or 404 where it knows no such job.
-pub(super) fn or_job_not_found<T>(
-    reply: windrow_store::Result<T>,
-    id: BatchId,
-) -> Result<T> {
+pub(super) fn or_job_not_found<T>(reply: windrow_store::Result<T>, id: BatchId) -> Result<T> {
     reply.map_err(|error| match error.kind {
         windrow_store::Kind::Missing => job_not_found(&id.to_string()),
         _ => error.into(),

@@ -99,9 +99,10 @@ async fn failed_items_or_named_ones_run_again() {
     harness.finish(&harness.ann, id).await;
     let done = json!({ "scope": "job", "statuses": ["DONE"] });
     assert_eq!(harness.post_json(&harness.ann, &path, &done).await.ok(200)["moved"], 2);
-    let tries =
+    let attempts =
         harness.get(&harness.ann, &format!("/api/jobs/{id}/items/1/attempts")).await.ok(200);
-    let classes: Vec<_> = tries["data"].as_array().unwrap().iter().map(|a| &a["class"]).collect();
+    let classes: Vec<_> =
+        attempts["data"].as_array().unwrap().iter().map(|a| &a["class"]).collect();
     assert_eq!(classes, ["reprocessed", "reprocessed"]);
     for bad in [
         json!({ "scope": "items" }),

@@ -13,7 +13,8 @@ async fn delete(harness: &Harness, key: &str, id: &str) -> ApiResponse {
 #[tokio::test]
 async fn a_closed_job_is_deleted_with_its_results_and_a_repeat_finds_nothing() {
     let harness = Harness::new().await;
-    let (id, other) = (harness.plain_job(&harness.ann, 3).await, harness.plain_job(&harness.ann, 1).await);
+    let (id, other) =
+        (harness.plain_job(&harness.ann, 3).await, harness.plain_job(&harness.ann, 1).await);
     harness.finish(&harness.ann, &id).await;
     let batch = format!("/v1/batches/batch_{}", id.replace('-', ""));
     let files = harness.get(&harness.ann, &batch).await.ok(200);
@@ -48,7 +49,11 @@ async fn a_job_that_runs_is_deleted_only_once_it_was_cancelled() {
     let told = delete(&harness, &harness.ann, &id).await.refused(400, "job_not_closed");
     assert!(told.contains(&format!("POST /api/jobs/{id}/cancel")), "{told}");
     let path = format!("/api/jobs/{id}");
-    assert_eq!(harness.get(&harness.ann, &path).await.ok(200)["counts"]["total"], 5, "nothing is lost");
+    assert_eq!(
+        harness.get(&harness.ann, &path).await.ok(200)["counts"]["total"],
+        5,
+        "nothing is lost"
+    );
     harness.post(&harness.ann, &format!("{path}/pause")).await.ok(200);
     delete(&harness, &harness.ann, &id).await.refused(400, "job_not_closed");
     harness.post(&harness.ann, &format!("{path}/cancel")).await.ok(200);

@@ -37,11 +37,11 @@ async fn items_have_what_a_grid_shows() {
 
     let some = harness.get(&harness.ann, &format!("{path}statuses=error,NOT_FOUND")).await.ok(200);
     assert_eq!(ids(some["data"].as_array().unwrap()), [2, 3]);
-    let tries =
+    let attempts =
         harness.get(&harness.ann, &format!("/api/jobs/{id}/items/3/attempts")).await.ok(200);
-    assert_eq!(tries["data"].as_array().unwrap().len(), 1, "{tries}");
+    assert_eq!(attempts["data"].as_array().unwrap().len(), 1, "{attempts}");
     assert_eq!(
-        (&tries["data"][0]["attempt"], &tries["data"][0]["class"]),
+        (&attempts["data"][0]["attempt"], &attempts["data"][0]["class"]),
         (&json!(1), &json!("not_found"))
     );
     harness

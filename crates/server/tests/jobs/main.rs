@@ -4,8 +4,8 @@
 
 mod control;
 mod create;
-mod disconnect;
 mod delete;
+mod disconnect;
 mod events;
 mod export;
 mod harness;

@@ -9,6 +9,6 @@ mod harness;
 mod invalid_requests;
 mod owners;
 mod send;
+mod snapshots;
 #[path = "../support/mod.rs"]
 mod support;
-mod snapshots;

@@ -30,9 +30,17 @@ async fn a_snapshot_is_kept_and_an_older_one_never_replaces_it() {
     let two = json!({ "version": 2, "state": { "cents": 10 } });
     let kept = put(&harness, &harness.ann, PATH, &two).await.ok(200);
     assert_eq!(kept, json!({ "stream": "wallet/7", "version": 2, "state": { "cents": 10 } }));
-    assert_eq!(put(&harness, &harness.ann, PATH, &two).await.ok(200), kept, "a repeat changes nothing");
+    assert_eq!(
+        put(&harness, &harness.ann, PATH, &two).await.ok(200),
+        kept,
+        "a repeat changes nothing"
+    );
     let one = json!({ "version": 1, "state": { "cents": 5 } });
-    assert_eq!(put(&harness, &harness.ann, PATH, &one).await.ok(200), kept, "the newest is the answer");
+    assert_eq!(
+        put(&harness, &harness.ann, PATH, &one).await.ok(200),
+        kept,
+        "the newest is the answer"
+    );
     assert_eq!(harness.get(&harness.ann, PATH).await.ok(200), kept);
     assert_eq!(harness.get(&harness.ann, "/v1/streams/wallet%2F7/snapshot").await.ok(200), kept);
     let bytes = json!({ "version": 3, "state_base64": "AP8=" });
@@ -45,7 +53,8 @@ async fn what_is_wrong_with_a_snapshot_is_named() {
     let harness = Harness::new().await;
     append(&harness, 1).await;
     for version in [0_u64, 2, u64::MAX] {
-        let answer = put(&harness, &harness.ann, PATH, &json!({ "version": version, "state": 1 })).await;
+        let answer =
+            put(&harness, &harness.ann, PATH, &json!({ "version": version, "state": 1 })).await;
         answer.refused(400, "invalid_value");
         assert_eq!(answer.json()["error"]["param"], "version");
     }
@@ -95,7 +104,9 @@ async fn a_stream_is_read_from_its_snapshot_on_when_the_events_behind_it_are_pru
     let upkeep = MessageRetention { event_ms: Some(0), ..Options::default().upkeep };
     let pruned = harness.message_store.prune_messages(upkeep, 1000).await.unwrap();
     assert_eq!(pruned.events, 0, "without a snapshot nothing goes");
-    put(&harness, &harness.ann, PATH, &json!({ "version": 3, "state": { "cents": 15 } })).await.ok(200);
+    put(&harness, &harness.ann, PATH, &json!({ "version": 3, "state": { "cents": 15 } }))
+        .await
+        .ok(200);
     let pruned = harness.message_store.prune_messages(upkeep, 1000).await.unwrap();
     assert_eq!(pruned.events, 3);
     harness.get(&harness.ann, EVENTS).await.refused(410, "events_pruned");
@@ -108,6 +119,9 @@ async fn a_stream_is_read_from_its_snapshot_on_when_the_events_behind_it_are_pru
         (vec![&json!(4), &json!(5)], &json!({ "cents": 15 }))
     );
     append(&harness, 1).await;
-    assert_eq!(harness.get(&harness.ann, &format!("{EVENTS}?from=6")).await.ok(200)["next_from"], 7);
+    assert_eq!(
+        harness.get(&harness.ann, &format!("{EVENTS}?from=6")).await.ok(200)["next_from"],
+        7
+    );
     harness.stop().await;
 }

@@ -41,8 +41,8 @@ pub async fn a_dead_letter_keeps_what_happened(world: &impl MessageWorld) {
     let letter = letters(store, &scope(ADA)).await.remove(0);
     assert_eq!((letter.id, letter.error.as_str()), (gone.id, "gave up"));
     assert_eq!(letter.dead_at, now(world));
-    let tries: Vec<_> = letter.history.iter().map(|one| (one.at, one.error.as_str())).collect();
-    assert_eq!(tries, [(failed_at[0], "first"), (failed_at[1], "second")]);
+    let attempts: Vec<_> = letter.history.iter().map(|one| (one.at, one.error.as_str())).collect();
+    assert_eq!(attempts, [(failed_at[0], "first"), (failed_at[1], "second")]);
     let message = letter.message;
     assert_eq!((message.at, message.queue, message.attempts), (at, Queue::Inbox, 2));
     assert_eq!((message.owner, message.stream), (new.owner, new.stream));
@@ -56,16 +56,16 @@ pub async fn a_dead_letter_keeps_what_happened(world: &impl MessageWorld) {
 pub async fn the_history_is_bounded(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let at = send(world.store(), inbox("a", "1")).await;
-    let tries = HISTORY_MAX + 5;
-    for no in 1..=tries {
+    let attempts = HISTORY_MAX + 5;
+    for no in 1..=attempts {
         runner.fail(failed(at, &format!("try {no}"), now(world))).await;
     }
-    assert_eq!(runner.head("a").await.attempts as usize, tries);
+    assert_eq!(runner.head("a").await.attempts as usize, attempts);
     runner.give_up(dead(at, &"x".repeat(ERROR_BYTES_MAX * 3))).await;
     let letter = letters(world.store(), &Scope::All).await.remove(0);
     assert!((1..=ERROR_BYTES_MAX).contains(&letter.error.len()));
     let kept: Vec<_> = letter.history.iter().map(|one| one.error.clone()).collect();
-    let expected: Vec<_> = (6..=tries).map(|no| format!("try {no}")).collect();
+    let expected: Vec<_> = (6..=attempts).map(|no| format!("try {no}")).collect();
     assert_eq!(kept, expected);
 }
 

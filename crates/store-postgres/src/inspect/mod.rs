@@ -146,12 +146,12 @@ impl Inspect for PostgresBackend {
             (&unknown.map(Class::as_str).collect::<Vec<_>>() as _, Type::TEXT_ARRAY),
         ];
         let found = self.db.lone(sql!("inspect/tries"), &params).await?;
-        let tries = |row: &tokio_postgres::Row| AttemptCounts {
+        let counts = |row: &tokio_postgres::Row| AttemptCounts {
             line: rows::count(row, "line"),
             tried: rows::small(row, "tried"),
             answered: rows::small(row, "answered"),
         };
-        Ok(found.iter().map(tries).collect())
+        Ok(found.iter().map(counts).collect())
     }
 
     async fn pending(&self, scope: &Scope, query: PendingQuery) -> Result<Page<PendingLine>> {

@@ -84,12 +84,12 @@ fn letter(row: &Row) -> Result<DeadLetter> {
 
 fn history(row: &Row) -> Result<Vec<PastTry>> {
     let Some(text) = row.get::<_, Option<&str>>("history") else { return Ok(Vec::new()) };
-    let tries: Vec<(i64, String)> =
+    let attempts: Vec<(i64, String)> =
         serde_json::from_str(text).map_err(|cause| rows::corrupt("history", cause))?;
     let past = |(micros, error)| {
         let at =
             Timestamp::from_microsecond(micros).map_err(|cause| rows::corrupt("history", cause))?;
         Ok(PastTry { at, error })
     };
-    tries.into_iter().map(past).collect()
+    attempts.into_iter().map(past).collect()
 }

@@ -25,7 +25,7 @@ use windrow_store::{Events, Kind, Members, Messages, Partitions, Scope, Transact
 use windrow_store_postgres::{Options, PostgresStore, grants};
 use windrow_testkit::postgres::Database;
 
-use crate::kit::{Session, fresh, owner, store, until};
+use crate::support::{Session, fresh, owner, store, until};
 
 const PARTITIONS: u16 = 4;
 

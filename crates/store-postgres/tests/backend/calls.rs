@@ -7,7 +7,7 @@ use windrow_store::{Calls, Scope};
 use windrow_store_postgres::PostgresStore;
 use windrow_testkit::postgres::Database;
 
-use crate::kit::{Session, fresh, sessions_ended, store};
+use crate::support::{Session, fresh, sessions_ended, store};
 
 /// Most rows that a page of ten may read.
 const READ_MAX: i64 = 60;

@@ -12,7 +12,7 @@ use windrow_store::{
 use windrow_store_postgres::{Options, PostgresStore};
 use windrow_testkit::postgres::{self, Cluster, Shutdown};
 
-use crate::kit::{
+use crate::support::{
     Session, assert_finished, batch, chunk, file, fresh, new_batch, new_file, pause, persist,
     request, store, turn, until, whole,
 };

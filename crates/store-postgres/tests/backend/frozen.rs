@@ -15,7 +15,7 @@ use windrow_store::{Batches, Wakes};
 use windrow_testkit::kept::assert_kept;
 use windrow_testkit::postgres::Database;
 
-use crate::kit::{Session, file, fresh, new_batch, store, until, whole};
+use crate::support::{Session, file, fresh, new_batch, store, until, whole};
 
 /// Longest wait for what was told.
 const HEARD_MAX: Duration = Duration::from_secs(60);

@@ -20,7 +20,7 @@ use windrow_store::{Calls, Events, Members, Messages, Objects, Partitions, Scope
 use windrow_store_postgres::PostgresStore;
 use windrow_testkit::postgres::Database;
 
-use crate::kit::{Session, fresh, sessions_ended, store};
+use crate::support::{Session, fresh, sessions_ended, store};
 
 const ALL: &Scope = &Scope::All;
 const PARTITIONS: u16 = 16;

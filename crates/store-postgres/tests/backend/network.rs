@@ -15,7 +15,7 @@ use windrow_testkit::pgbouncer::Upstream;
 use windrow_testkit::postgres::Database;
 use windrow_testkit::proxy::{Mode, Proxy, Toward};
 
-use crate::kit::{
+use crate::support::{
     assert_finished, batch, chunk, file, fresh, new_file, persist, request, store, turn, whole,
 };
 

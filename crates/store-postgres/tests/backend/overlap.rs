@@ -6,8 +6,8 @@ use windrow_domain::{DeadLetterId, Queue};
 use windrow_store::message::{Commit, Dead, Done, FailedTry, MessageRef, MessagesQuery, Started};
 use windrow_store::{Kind, Messages, Scope};
 
-use crate::kit::{Session, fresh, store, until};
 use crate::messages::{Runner, message};
+use crate::support::{Session, fresh, store, until};
 
 /// Every way in which a commit changes a message.
 fn ways(runner: &Runner, at: MessageRef) -> Vec<(&'static str, Commit)> {

@@ -10,8 +10,8 @@ use windrow_store::object::{ObjectKey, PutState};
 use windrow_store::{Calls, Events, Messages};
 use windrow_store_postgres::{Options, PostgresStore};
 
-use crate::kit::{Session, fresh, sessions_ended};
 use crate::messages::{LARGE, Runner, append, call, message, owner, stream};
+use crate::support::{Session, fresh, sessions_ended};
 
 /// Rows of each table when it is full.
 const ROWS: i32 = 50_000;

@@ -11,7 +11,7 @@ use windrow_store::{Claim, Finalise, Inspect, Record, Scope, Sweep};
 use windrow_store_postgres::PostgresStore;
 use windrow_testkit::postgres::Database;
 
-use crate::kit::{LEASE_MS, Session, again, batch, file, fresh, sessions_ended, store, turn};
+use crate::support::{LEASE_MS, Session, again, batch, file, fresh, sessions_ended, store, turn};
 
 const LINES: u64 = 50_000;
 /// Enough of them that a scan costs more than a look by key; the planner scans what fits few pages.

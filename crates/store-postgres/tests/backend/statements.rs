@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::kit::{Session, fresh};
+use crate::support::{Session, fresh};
 
 /// A statement by its file.
 struct Statement {

@@ -7,7 +7,7 @@ use windrow_store::{Error, Finalise, Kind};
 use windrow_store_postgres::{NoRight, Options, PostgresStore, grants};
 use windrow_testkit::postgres::Database;
 
-use crate::kit::{Session, fresh, store, whole};
+use crate::support::{Session, fresh, store, whole};
 use crate::verbs::run_every_verb;
 
 const HISTORY: &str = "SELECT version, name, applied_on, checksum FROM windrow_schema_history";

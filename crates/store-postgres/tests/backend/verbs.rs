@@ -17,7 +17,7 @@ use windrow_store::{
 };
 use windrow_store_postgres::PostgresStore;
 
-use crate::kit::{
+use crate::support::{
     LEASE_MS, again, batch, chunk, completed, file, new_batch, new_file, owner, request, target,
 };
 

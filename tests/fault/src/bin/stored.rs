@@ -18,7 +18,7 @@ use windrow_fault::stored::{self, JOB_KEY, JOB_PATH, KEY, STRAW, STRAW_LINES, Se
 use windrow_fault::{Backend, wait};
 use windrow_testkit::postgres::{Cluster, Options};
 use windrow_testkit::programs;
-use windrow_testkit::upstream::{Reply, Script, ReceivedRequest, Upstream};
+use windrow_testkit::upstream::{ReceivedRequest, Reply, Script, Upstream};
 
 /// Lines of the run that complete; the next is refused, those behind it fail for now, and the rest hangs.
 const COMPLETED: u64 = 12;

@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use windrow_testkit::upstream::{Reply, ReceivedRequest};
+use windrow_testkit::upstream::{ReceivedRequest, Reply};
 
 use crate::{Backend, input};
 

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::{HAY, HAY_LINES, KEY, address, requests};
 use crate::program::BOUNDS;
-use crate::raw::{Response, Request};
+use crate::raw::{Request, Response};
 use crate::{Backend, Program, wait};
 
 /// Longest any single state may take to be reached, on a machine that is busy.

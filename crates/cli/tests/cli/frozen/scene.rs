@@ -14,7 +14,7 @@ use tokio::process::Child;
 use windrow_testkit::upstream::{Reply, Script, Upstream};
 
 use super::hold;
-use crate::support::{Workdir, CommandOutput, ended, signal};
+use crate::support::{CommandOutput, Workdir, ended, signal};
 
 /// Looks that are taken for something to happen. Each starts a process.
 const LOOKS_MAX: u32 = 500;

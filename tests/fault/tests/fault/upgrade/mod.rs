@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use windrow_fault::check::custom_ids;
 use windrow_fault::stored::{self, HAY_LINES, JOB_KEY, JOB_PATH, STRAW, STRAW_LINES, Server};
 use windrow_fault::{Backend, input, wait};
-use windrow_testkit::upstream::{Script, ReceivedRequest, Upstream};
+use windrow_testkit::upstream::{ReceivedRequest, Script, Upstream};
 
 use crate::{WITHIN, on_both_stores};
 use unpack::Unpacked;
@@ -105,7 +105,8 @@ async fn the_job_is_the_same_and_ends(left: &Unpacked, server: &Server, receiver
     assert_eq!(ended["counts"]["done"], STRAW_LINES, "{ended}");
     let acts = ended["acts"].as_array().unwrap().iter().map(|act| act["action"].as_str().unwrap());
     assert!(acts.clone().eq(["create", "pause", "resume"]), "{ended}");
-    let straw = |seen: &ReceivedRequest| seen.path == input::ENDPOINT && stored::hay(seen).is_none();
+    let straw =
+        |seen: &ReceivedRequest| seen.path == input::ENDPOINT && stored::hay(seen).is_none();
     assert!(by_line(job, keys(receiver, straw)).into_keys().eq(1..=STRAW_LINES), "each line once");
 
     let list = server.ask(("GET", "/api/jobs"), None, &Value::Null).await.json();

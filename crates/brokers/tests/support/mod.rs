@@ -43,9 +43,9 @@ pub(crate) fn parcel(stream: &str, n: usize) -> OutgoingMessage {
 pub(crate) async fn insist(publisher: &impl Publisher, parcel: &OutgoingMessage) -> u32 {
     let clock = Clock::machine();
     let mut last: Option<Failure> = None;
-    for tries in 0..TRIES_MAX {
+    for attempts in 0..TRIES_MAX {
         match publisher.publish(parcel).await {
-            Ok(()) => return tries,
+            Ok(()) => return attempts,
             Err(failure) => last = Some(failure),
         }
         clock.sleep(Duration::from_millis(TRY_MS)).await;

@@ -156,8 +156,8 @@ pub(crate) fn request(lines_max: u32) -> Request {
 
 /// Every line of the tranche completed.
 pub(crate) fn completed(tranche: &Tranche) -> Outcomes {
-    let tries = tranche.lease.attempts + 1;
-    let done = |line: &Line| Finished::bare(line.seq, line.line, Status::Completed, tries);
+    let attempts = tranche.lease.attempts + 1;
+    let done = |line: &Line| Finished::bare(line.seq, line.line, Status::Completed, attempts);
     let finished = tranche.lines.iter().map(done).collect();
     Outcomes { finished, ..Outcomes::of(tranche.lease.held.clone()) }
 }
