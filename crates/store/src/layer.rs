@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use crate::verbs::label;
 use crate::verbs::names::*;
 use crate::{Kind, each_stage};
 
@@ -77,7 +76,7 @@ macro_rules! delegate {
         #[async_trait]
         impl<A: StoreLayer> $stage for LayeredStore<A> {
             $(async fn $verb(&self, $($name: $kind),*) -> Result<$reply> {
-                self.layer.pass(label(stringify!($verb)), self.inner.$verb($($name),*)).await
+                self.layer.pass(stringify!($verb), self.inner.$verb($($name),*)).await
             })*
         }
     };

@@ -30,7 +30,7 @@ crate::on_both_stores! {
 /// Says the same to every message at its n-th try, and the last of it from then on.
 struct Says {
     name: &'static str,
-    attempts: AtomicUsize,
+    published: AtomicUsize,
     said: Vec<Option<(Class, &'static str)>>,
     /// The numbers of the tries, as the messages say them.
     attempts: Arc<Mutex<Vec<u32>>>,
@@ -44,7 +44,7 @@ impl Publisher for Says {
 
     async fn publish(&self, parcel: &OutgoingMessage) -> Result<(), Failure> {
         self.attempts.lock().unwrap().push(parcel.attempt);
-        let no = self.attempts.fetch_add(1, Ordering::SeqCst).min(self.said.len() - 1);
+        let no = self.published.fetch_add(1, Ordering::SeqCst).min(self.said.len() - 1);
         let Some((class, code)) = self.said[no] else { return Ok(()) };
         let failure = Failure::new(class, code, format!("it said {code}"));
         let unavailable = failure.is_unavailable() || self.said[no] == NOT_READY;
@@ -61,8 +61,8 @@ const BROKEN: Option<(Class, &str)> = Some((Class::Server, "http_500"));
 
 fn says(name: &'static str, said: &[Option<(Class, &'static str)>]) -> (Route, Attempts) {
     let attempts = Attempts::default();
-    let (attempts, said) = (AtomicUsize::new(0), said.to_vec());
-    let says = Says { name, attempts, said, attempts: attempts.clone() };
+    let (published, said) = (AtomicUsize::new(0), said.to_vec());
+    let says = Says { name, published, said, attempts: attempts.clone() };
     (Route::new(all(), Arc::new(says)), attempts)
 }
 

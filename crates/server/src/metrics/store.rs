@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use windrow_domain::attempt::Status as Ended;
 use windrow_store::layer::{StoreLayer, failure};
 use windrow_store::record::{Fold, Reply, Turn};
+use windrow_store::verbs::label;
 use windrow_store::{Kind, Result, Store};
 
 use super::{FailureLabels, Metrics, StatusLabel, VerbLabel};
@@ -27,7 +28,7 @@ impl StoreLayer for Timed {
     }
 
     fn end(&self, began: Duration, verb: &'static str, failed: Option<Kind>) {
-        let instruments = &self.0.0;
+        let (instruments, verb) = (&self.0.0, label(verb));
         let took = instruments.clock.elapsed().saturating_sub(began);
         instruments.store_seconds.get_or_create(&VerbLabel { verb }).observe(took.as_secs_f64());
         if let Some(kind) = failed {
