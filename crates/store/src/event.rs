@@ -47,6 +47,26 @@ pub struct NewEvent {
     pub headers: Headers,
 }
 
+impl NewEvent {
+    /// An event without a payload.
+    pub fn new(id: impl Into<String>, kind: impl Into<String>) -> Self {
+        let (id, kind) = (id.into(), kind.into());
+        Self { id, kind, payload: Bytes::new(), headers: Headers::new() }
+    }
+
+    /// With these bytes as payload.
+    #[must_use]
+    pub fn payload(mut self, payload: impl Into<Bytes>) -> Self {
+        self.payload = payload.into();
+        self
+    }
+
+    /// With this value as payload, in JSON.
+    pub fn json<T: Serialize + ?Sized>(self, value: &T) -> serde_json::Result<Self> {
+        Ok(self.payload(serde_json::to_vec(value)?))
+    }
+}
+
 /// Events to be appended to a stream, all or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Append {

@@ -37,6 +37,19 @@ pub struct NewFile {
     pub expires_at: Option<Timestamp>,
 }
 
+impl NewFile {
+    /// A file of requests with a new id, which is kept until it is deleted.
+    pub fn new(owner: Owner, name: impl Into<String>) -> Self {
+        Self {
+            id: FileId::new(),
+            owner,
+            name: name.into(),
+            purpose: "batch".to_owned(),
+            expires_at: None,
+        }
+    }
+}
+
 /// A piece of a file: one request, or bytes that are none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewLine {

@@ -14,7 +14,7 @@ use tokio::sync::{broadcast, mpsc};
 use tokio::task::JoinSet;
 use windrow_domain::BatchId;
 use windrow_store::batch::Batch;
-use windrow_store::{Scope, Store};
+use windrow_store::{IntoStore, Scope, Store};
 
 use crate::Options;
 use crate::clock::Clock;
@@ -264,10 +264,10 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Begins to put one together. An `Arc` of any store will do: it becomes an `Arc<dyn Store>` by itself.
-    pub fn builder(store: Arc<dyn Store>) -> Builder {
+    /// Begins to put one together over a store, by value or in an `Arc`.
+    pub fn builder(store: impl IntoStore<dyn Store>) -> Builder {
         Builder {
-            store,
+            store: store.into_store(),
             executor: None,
             storage: None,
             options: Options::default(),

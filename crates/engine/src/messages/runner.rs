@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use windrow_domain::partition::PARTITIONS_MAX;
 use windrow_store::partition::Setup;
-use windrow_store::{MessageStore, Result};
+use windrow_store::{IntoStore, MessageStore, Result};
 
 use crate::clock::Clock;
 use crate::deliver::{Patterns, Routes};
@@ -218,10 +218,10 @@ async fn run(deps: Arc<RunnerDeps>, event_loop: EventLoop, membership: Membershi
 pub struct Runner;
 
 impl Runner {
-    /// A runner of that service's messages.
-    pub fn builder(store: Arc<dyn MessageStore>, service: impl Into<String>) -> Builder {
+    /// A runner of that service's messages over a store, by value or in an `Arc`.
+    pub fn builder(store: impl IntoStore<dyn MessageStore>, service: impl Into<String>) -> Builder {
         Builder {
-            store,
+            store: store.into_store(),
             service: service.into(),
             registry: Registry::default(),
             options: Options::default(),

@@ -21,7 +21,7 @@ use windrow_store::call::{CallKey, NewCall, Submitted};
 use windrow_store::event::{Append, Appended};
 use windrow_store::message::{NewMessage, Sent};
 use windrow_store::partition::Setup;
-use windrow_store::{Error, Kind, MessageStore, Scope};
+use windrow_store::{Error, IntoStore, Kind, MessageStore, Scope};
 
 use crate::clock::Clock;
 
@@ -98,14 +98,14 @@ struct Inner {
 impl Client {
     /// A client in a process without a runner. From its first wait on it has a connection of its own for
     /// notifications of answers; where the database cannot notify, it polls.
-    pub fn new(store: Arc<dyn MessageStore>) -> Self {
+    pub fn new(store: impl IntoStore<dyn MessageStore>) -> Self {
         Self::with_clock(store, Clock::machine())
     }
 
     /// The same, with another clock.
-    pub fn with_clock(store: Arc<dyn MessageStore>, clock: Clock) -> Self {
+    pub fn with_clock(store: impl IntoStore<dyn MessageStore>, clock: Clock) -> Self {
         Self::with(
-            store,
+            store.into_store(),
             clock,
             Arc::new(Notifier::new(WAITERS_MAX)),
             Some(AnswerListener::default()),

@@ -107,12 +107,7 @@ impl Context {
 
     /// An event of the owner's, with an id of its own.
     pub fn event(&self, kind: impl Into<String>, payload: impl Into<Bytes>) -> NewEvent {
-        NewEvent {
-            id: self.next_id(),
-            kind: kind.into(),
-            payload: payload.into(),
-            headers: Headers::new(),
-        }
+        NewEvent::new(self.next_id(), kind).payload(payload)
     }
 
     /// Appends events to the stream of this message or object.
