@@ -11,10 +11,12 @@ use anyhow::Context as _;
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 use windrow::domain::control::breaker;
+use windrow::domain::{BatchId, State};
 use windrow::engine::execute::Executor;
 use windrow::engine::storage::Storage;
 use windrow::engine::{Engine, Event, Handle, Options, Progress, Report, Until};
-use windrow::prelude::*;
+use windrow::store::batch::Batch;
+use windrow::store::{Scope, Store};
 
 use crate::clock::{self, Stopwatch};
 use crate::progress::{Screen, View};

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use windrow::prelude::*;
+use windrow::domain::BatchId;
+use windrow::store::batch::Batch;
 use windrow::store::inspect::{BatchesQuery, PAGE_MAX};
+use windrow::store::{Scope, Store};
 
 use crate::context::Context;
 use crate::error::CliError;

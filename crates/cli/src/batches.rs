@@ -1,7 +1,8 @@
 //! `windrow batches`, `status` and `attempts`: lists batches and shows one of them.
 
 use jiff::Timestamp;
-use windrow::prelude::*;
+use windrow::domain::{Counts, State};
+use windrow::store::batch::Batch;
 use windrow::store::inspect::{Attempt, BatchesQuery, LaneStatus};
 
 use crate::batch_selector::BatchSelector;

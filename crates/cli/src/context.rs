@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use serde::Serialize;
 use windrow::engine::storage::Storage;
-use windrow::prelude::*;
+use windrow::store::{Scope, Store};
 
 use crate::config::Config;
 use crate::error::CliError;

@@ -1,6 +1,6 @@
 //! `windrow pause`, `resume` and `cancel`: one short transaction each, whatever the size of the batch.
 
-use windrow::prelude::*;
+use windrow::store::batch::Batch;
 
 use crate::batch_selector::BatchSelector;
 use crate::context::Context;

@@ -6,8 +6,8 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
-use windrow::prelude::*;
 use windrow::store::Kind;
+use windrow::store::batch::Batch;
 
 use crate::batch_selector::BatchSelector;
 use crate::context::Context;

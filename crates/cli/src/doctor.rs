@@ -1,9 +1,8 @@
 //! `windrow doctor`: checks the rows of every batch against each other, then the state of messages.
 
 use serde_json::json;
-use windrow::prelude::*;
-use windrow::store::Kind;
 use windrow::store::inspect::{BatchesQuery, PAGE_MAX};
+use windrow::store::{Kind, Scope};
 
 use crate::context::Context;
 use crate::exit_code::Exit;

@@ -3,10 +3,10 @@
 //! Holds throughout: a file that a batch still needs cannot be deleted; deleting an input file leaves the
 //! results of closed batches where they are.
 
-use windrow::prelude::*;
-use windrow::store::Kind;
+use windrow::domain::{FileId, State};
 use windrow::store::ingest::{File, LineError};
 use windrow::store::inspect::{BatchesQuery, FileLane, FilesQuery, PAGE_MAX};
+use windrow::store::{Kind, Scope, Store};
 
 use crate::batches::when;
 use crate::context::Context;

@@ -6,9 +6,10 @@ use std::pin::Pin;
 use anyhow::Context as _;
 use serde_json::json;
 use tokio::io::AsyncRead;
-use windrow::engine::ingest::Ingested;
-use windrow::prelude::*;
-use windrow::store::ingest::File;
+use windrow::domain::FileId;
+use windrow::engine::ingest::{Ingested, ingest};
+use windrow::store::batch::NewBatch;
+use windrow::store::ingest::{File, NewFile};
 
 use crate::clock::Stopwatch;
 use crate::context::Context;

@@ -2,10 +2,10 @@
 
 use anyhow::Context as _;
 use jiff::{SignedDuration, Timestamp};
-use windrow::domain::Role;
-use windrow::prelude::*;
+use windrow::domain::{KeyId, Role};
 use windrow::store::inspect::PAGE_MAX;
 use windrow::store::key::{Key, KeysQuery};
+use windrow::store::{Scope, Store};
 use windrow_server::api_key::{ApiKey, KeySpec};
 
 use crate::clock;

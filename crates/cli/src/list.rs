@@ -3,7 +3,7 @@
 //! Holds throughout: with `--json` a page is `{"rows": […], "next"}`; `next` goes on as `--after`.
 
 use serde::Serialize;
-use windrow::prelude::*;
+use windrow::store::Scope;
 use windrow::store::inspect::{PAGE_MAX, Page};
 
 use crate::context::Context;

@@ -7,7 +7,8 @@ use windrow::engine::clock::Clock;
 use windrow::engine::finalise::{OutputFile, Summary};
 use windrow::engine::output::{Source, StoreRetry, ToWrite, write};
 use windrow::engine::storage::Storage;
-use windrow::prelude::*;
+use windrow::store::batch::Batch;
+use windrow::store::{Scope, Store};
 
 use crate::output_target::{Out, OutputTarget};
 

@@ -15,7 +15,8 @@ use windrow::engine::execute::Executor;
 use windrow::engine::signal::Stop;
 use windrow::engine::storage::Storage;
 use windrow::engine::{Engine, Event, Handle, Progress, Report};
-use windrow::prelude::*;
+use windrow::store::Store;
+use windrow::store::batch::Batch;
 
 use crate::context::Context;
 use crate::message_runner::MessageRunner;

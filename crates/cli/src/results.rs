@@ -106,7 +106,7 @@ pub(crate) async fn export(context: &Context, args: ExportArgs) -> anyhow::Resul
 fn print_written(
     context: &Context,
     output: &OutputTarget,
-    batch: windrow::prelude::BatchId,
+    batch: windrow::domain::BatchId,
 ) -> anyhow::Result<Exit> {
     if let OutputTarget::File(path) = output {
         let value = serde_json::json!({ "batch": batch, "written": path });

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use url::Url;
 use windrow::domain::attempt::Status;
+use windrow::domain::{BatchId, LineSet};
 use windrow::engine::execute::http::HttpExecutor;
-use windrow::prelude::*;
-use windrow::store::batch::{REPROCESS_LINES_MAX, Reprocess, Select};
+use windrow::store::batch::{Batch, REPROCESS_LINES_MAX, Reprocess, Select};
+use windrow::store::{Scope, Store};
 
 use crate::batch_run::{BatchRun, StopReason};
 use crate::batch_selector::BatchSelector;

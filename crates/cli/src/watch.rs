@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use windrow::prelude::*;
+use windrow::domain::State;
+use windrow::store::batch::Batch;
 
 use crate::batch_selector::BatchSelector;
 use crate::clock;

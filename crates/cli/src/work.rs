@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use url::Url;
 use windrow::engine::execute::Executor;
-use windrow::prelude::*;
+use windrow::store::batch::Batch;
 
 use crate::config::LogFormat;
 use crate::context::Context;

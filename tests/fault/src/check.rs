@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use windrow::domain::attempt::Status;
-use windrow::prelude::*;
+use windrow::domain::{BatchId, State};
+use windrow::store::batch::Batch;
 use windrow::store::inspect::{FinishedLine, FinishedQuery, PAGE_MAX};
+use windrow::store::{Scope, Store};
 use windrow_testkit::upstream::Upstream;
 
 use crate::Fixture;

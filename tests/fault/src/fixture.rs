@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
+use windrow::domain::BatchId;
 use windrow::postgres::PostgresStore;
-use windrow::prelude::*;
 use windrow::sqlite::SqliteStore;
-use windrow::store::Result;
 use windrow::store::batch::Batch;
+use windrow::store::{Result, Scope, Store};
 use windrow_testkit::postgres::Database;
 
 use crate::{input, wait};

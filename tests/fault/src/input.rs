@@ -1,7 +1,10 @@
 //! Files of requests, and batches over them.
 
-use windrow::prelude::*;
+use windrow::domain::{BatchId, FileId, Owner};
+use windrow::engine::ingest::{Options as IngestOptions, ingest};
+use windrow::store::Store;
 use windrow::store::batch::NewBatch;
+use windrow::store::ingest::NewFile;
 
 /// Whose everything is.
 pub const OWNER: &str = "local";

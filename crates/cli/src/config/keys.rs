@@ -6,7 +6,7 @@
 use windrow::domain::lease::TRANCHE_LINES_MAX;
 use windrow::domain::partition::PARTITIONS_MAX;
 use windrow::engine;
-use windrow::prelude::IngestOptions;
+use windrow::engine::ingest::Options as IngestOptions;
 
 /// The options that the keys set.
 #[derive(Clone, Debug, Default)]

@@ -14,7 +14,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use windrow::prelude::Owner;
+use windrow::domain::Owner;
 
 pub(crate) use keys::{Bounds, KEYS};
 pub(crate) use show::{Args as ShowArgs, run as show};

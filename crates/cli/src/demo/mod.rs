@@ -11,10 +11,14 @@ mod report;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use windrow::domain::FileId;
 use windrow::engine::Options;
 use windrow::engine::execute::http::{Config as HttpConfig, HttpExecutor, Upstream};
+use windrow::engine::ingest::ingest;
 use windrow::engine::storage::Storage;
-use windrow::prelude::*;
+use windrow::store::Store;
+use windrow::store::batch::{Batch, NewBatch};
+use windrow::store::ingest::NewFile;
 
 use crate::batch_run::{BatchRun, StopReason};
 use crate::clock::Stopwatch;

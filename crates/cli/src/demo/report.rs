@@ -8,7 +8,7 @@ use futures_util::TryStreamExt as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windrow::engine::storage::Storage;
-use windrow::prelude::*;
+use windrow::store::batch::Batch;
 
 use super::echo::FaultCounts;
 use crate::batch_run::RunOutcome;

@@ -1,9 +1,9 @@
 //! `windrow dead-letters`: lists messages that were given up on, replays or discards them.
 
 use windrow::domain::DeadLetterId;
-use windrow::prelude::*;
 use windrow::store::inspect::PAGE_MAX;
 use windrow::store::message::{DeadLetter, MessagesQuery, SEND_MAX};
+use windrow::store::{Scope, Store};
 
 use super::payload::{readable, with_payload};
 use super::{ListArgs, MessageFilter, short, user_error};

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use windrow::prelude::*;
 use windrow::store::call::StatsQuery;
 use windrow::store::message::Backlog;
 use windrow::store::partition::Setup;
+use windrow::store::{Scope, Store};
 
 use super::user_error;
 use crate::config::Config;

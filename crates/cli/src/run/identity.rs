@@ -4,8 +4,9 @@
 //! same moment, or one that starts again, agree on it without asking each other.
 
 use url::Url;
-use windrow::prelude::*;
-use windrow::store::Kind;
+use windrow::domain::{BatchId, Owner};
+use windrow::store::batch::Batch;
+use windrow::store::{Kind, Scope, Store};
 
 /// Numbers that are tried beyond the last one found: a batch in between may have been deleted.
 const GAP_MAX: u32 = 8;

@@ -15,11 +15,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use url::Url;
+use windrow::domain::{BatchId, FileId, State};
 use windrow::engine::Progress;
-use windrow::engine::ingest::Ingested;
+use windrow::engine::ingest::{Ingested, ingest};
 use windrow::engine::storage::Storage;
-use windrow::prelude::*;
-use windrow::store::Kind;
+use windrow::store::batch::{Batch, NewBatch};
+use windrow::store::ingest::NewFile;
+use windrow::store::{Kind, Store};
 
 use crate::batch_run::{BatchRun, POLL_EVERY, RunOutcome, StopReason};
 use crate::clock::{self, Stopwatch};

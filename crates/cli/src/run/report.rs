@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 use windrow::domain::attempt::Status;
+use windrow::domain::{BatchId, Counts, State};
 use windrow::engine::Progress;
-use windrow::prelude::*;
+use windrow::store::batch::Batch;
 use windrow::store::inspect::{FinishedQuery, PAGE_MAX};
+use windrow::store::{Scope, Store};
 
 use crate::text;
 

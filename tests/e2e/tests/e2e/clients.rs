@@ -1,7 +1,9 @@
 //! What the official clients say of the server.
 
-use windrow::prelude::*;
+use windrow::domain::{BatchId, FileId, Owner};
+use windrow::engine::ingest::{Options as IngestOptions, ingest};
 use windrow::store::batch::NewBatch;
+use windrow::store::ingest::NewFile;
 use windrow_e2e::Server;
 use windrow_e2e::client::Client;
 

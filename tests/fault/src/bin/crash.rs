@@ -7,14 +7,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use windrow::domain::BatchId;
 use windrow::domain::control::slice;
 use windrow::domain::retry::Policy;
 use windrow::engine::execute::Attempt;
 use windrow::engine::storage::Storage;
 use windrow::engine::{Engine, Options, Until};
-use windrow::prelude::*;
-use windrow::store::Kind;
 use windrow::store::layer::LayeredStore;
+use windrow::store::{Kind, Scope, Store};
 use windrow_fault::crash::{Crashing, Cut, Entry, Journal, LINES, Side, script};
 use windrow_fault::{fixture, input};
 
