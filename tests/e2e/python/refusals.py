@@ -24,6 +24,8 @@ KNOWN = {
     "pauseJob": STATE,
     "resumeJob": STATE,
     "reprocessJob": STATE,
+    # Only a job that has ended is deleted.
+    "deleteJob": {("job_not_closed", None)},
     # A batch that still runs needs its file.
     "deleteFile": {("file_in_use", None)},
     # An output is no input.
@@ -38,6 +40,9 @@ KNOWN = {
     "sendMessages": NAMES | {("message_id_reused", "id")},
     "receiveMessages": NAMES | {("message_id_reused", "id")},
     "appendEvents": NAMES | {("version_conflict", "expected")},
+    "readSnapshot": {("invalid_value", "stream")},
+    # Only versions that the stream has, and a state is one of two.
+    "putSnapshot": {("invalid_value", part) for part in ("stream", "version", "state")},
     "callObject": {("idempotency_key_reused", "Idempotency-Key")},
     # A time that has passed by now.
     "createKey": {("invalid_value", "expiresAt")},

@@ -51,7 +51,8 @@ async fn listen(
             backoff.reset();
         }
         if is_lost {
-            clock.sleep(backoff.next(fastrand::f64())).await;
+            // Whole waits, without jitter: the poll behind it is what spreads the load.
+            clock.sleep(backoff.next(1.0)).await;
         }
     }
 }

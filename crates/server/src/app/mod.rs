@@ -7,8 +7,9 @@ mod tasks;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::{Method, Uri};
+use axum::http::{HeaderValue, Method, Uri, header};
 use axum::middleware;
+use axum::response::{IntoResponse as _, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windrow_domain::{BatchId, Target};
@@ -176,8 +177,13 @@ async fn nothing_here(uri: Uri) -> Error {
     Error::new(Code::NotFound, format!("No route matches {path}."))
 }
 
-async fn wrong_method(method: Method, uri: Uri) -> Error {
+async fn wrong_method(method: Method, uri: Uri) -> Response {
     let path: String = uri.path().chars().take(200).collect();
     let message = format!("{path} does not support {method}.");
-    Error::new(Code::MethodNotAllowed, message)
+    let mut response = Error::new(Code::MethodNotAllowed, message).into_response();
+    // Events and snapshots of a stream are one route, since the stream's name may have slashes.
+    if let Some(methods) = messages::methods_of_stream(uri.path()) {
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
+    }
+    response
 }

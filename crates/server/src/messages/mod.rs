@@ -35,6 +35,7 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use utoipa_axum::routes;
 use windrow_domain::message::PAYLOAD_BYTES_MAX;
 
+pub(crate) use snapshots::methods_of_stream;
 pub use state::Messages;
 
 use crate::app::App;

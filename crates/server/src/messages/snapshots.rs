@@ -76,6 +76,16 @@ pub(super) fn is_snapshot(names: &[String]) -> bool {
     names.last().is_some_and(|last| last == SNAPSHOT)
 }
 
+/// The methods of a path below a stream, for the `Allow` of a refusal.
+pub(crate) fn methods_of_stream(path: &str) -> Option<&'static str> {
+    let rest = path.strip_prefix("/v1/streams/")?;
+    match rest.rsplit('/').next() {
+        Some(SNAPSHOT) => Some("GET,HEAD,PUT"),
+        Some("events") => Some("GET,HEAD,POST"),
+        _ => None,
+    }
+}
+
 /// Reads a stream's snapshot
 ///
 /// The newest one. Its stream goes on with the events from `version + 1`. A slash in the stream's name

@@ -76,7 +76,7 @@ async fn a_certificate_that_cannot_be_used_is_told_at_the_start() {
         let [cert, key] = pair.settings(cert, key);
         let told = Server::refusal(&fixture, &[&cert, &key], ADMIN_KEY).await;
         let text = told.to_string();
-        assert!(text.contains("the server cannot speak TLS as it is configured"), "{text}");
+        assert!(text.contains("the TLS configuration is not valid"), "{text}");
         assert!(text.contains(cause), "{cert} {key}: {text}");
         assert!(text.contains("`tls_cert` and `tls_key`"), "there is no remedy: {text}");
     }
