@@ -191,8 +191,8 @@ pub use windrow_store_sqlite as sqlite;
 
 /// What a program that embeds Windrow uses all the time, for batches and for messages.
 ///
-/// Absent on purpose: a database, which is chosen by its module ([`sqlite`](crate::sqlite),
-/// [`postgres`](crate::postgres)), and the verbs of a store that only the engine calls.
+/// Absent on purpose: a database, which is chosen by its module (`windrow::sqlite`, `windrow::postgres`), and
+/// the verbs of a store that only the engine calls.
 pub mod prelude {
     // Both: identifiers, and what implementors of the traits need.
     pub use bytes::Bytes;
