@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result};
 use tokio::sync::mpsc;
 use windrow::prelude::*;
 use windrow::sqlite::{Options, SqliteStore};
+use windrow::store::message::MessagesQuery;
 
 /// Tells the warehouse, which here is a channel.
 struct Orders(mpsc::UnboundedSender<(String, u64)>);
@@ -50,6 +51,9 @@ pub(crate) async fn main() -> Result<()> {
         println!("{kind} {no}");
         assert_eq!((kind.as_str(), no), (wanted, 7), "once each, in the order of the stream");
     }
+    let query = MessagesQuery { limit: 10, ..MessagesQuery::default() };
+    let dead = client.store().dead_letters(&Scope::All, query).await?.rows;
+    assert_eq!(dead.iter().map(|dead| dead.message.id.as_str()).collect::<Vec<_>>(), ["m-2"]);
     runner.stop().await;
     assert!(told.try_recv().is_err(), "the repeat was not handled");
     Ok(())
