@@ -11,6 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use windrow_server::error::Code;
 use windrow_testkit::kept::{assert_kept, assert_none_gone};
 
 use crate::support::Workdir;
@@ -175,6 +176,10 @@ fn no_word_that_machines_read_is_gone() {
                 is_several && word.starts_with(|first: char| first.is_ascii_alphabetic())
             };
             found.extend(words.filter(parts).map(str::to_owned));
+            // The code of an answer is made of its status.
+            if text.contains("\"http_{status}\"") {
+                found.extend((400..600).map(|status| format!("http_{status}")));
+            }
         }
     }
     assert_none_gone(kept("words.txt"), &found);
@@ -183,22 +188,11 @@ fn no_word_that_machines_read_is_gone() {
 /// The stable word of a refusal, with its status.
 #[test]
 fn refusals_of_the_api_keep_their_status_and_code() {
-    let mut texts = Vec::new();
-    sources(&crate_folder("server").join("src"), &mut texts);
-    let mut found = BTreeSet::new();
-    for text in &texts {
-        for (word, before) in words(text) {
-            let before = before.trim_end();
-            let status = before.strip_suffix(',').and_then(|rest| rest.rsplit_once("StatusCode::"));
-            if let Some((_, status)) =
-                status.filter(|(_, name)| !name.contains(char::is_whitespace))
-            {
-                found.insert(format!("{status} {word}"));
-            } else if before.ends_with("code:") {
-                found.insert(format!("TOO_MANY_REQUESTS {word}"));
-            }
-        }
-    }
+    let named = |code: &Code| {
+        let status = code.status().canonical_reason().unwrap_or_default();
+        format!("{} {}", status.to_uppercase().replace(' ', "_"), code.as_str())
+    };
+    let found: BTreeSet<String> = Code::ALL.iter().map(named).collect();
     assert_none_gone(kept("refusals.txt"), &found);
 }
 
