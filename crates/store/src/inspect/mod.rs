@@ -27,7 +27,7 @@ use crate::ingest::{File, LineError};
 /// Most rows of one page.
 pub const PAGE_MAX: u32 = 1000;
 
-/// Most lines of one question for [`Inspect::tries`]: a whole tranche.
+/// Most lines of one question for [`Inspect::attempt_counts`]: a whole tranche.
 pub const TRIES_LINES_MAX: usize = 1000;
 
 /// `Invalid` when a page would have no rows, or too many.

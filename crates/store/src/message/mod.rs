@@ -79,7 +79,7 @@ pub struct Message {
     /// What it says. Of a call: the arguments.
     #[serde(skip)]
     pub payload: Bytes,
-    /// What travels with it. Of a call: see [`call::headers`].
+    /// What travels with it. Of a call: see [`crate::call::headers`].
     pub headers: Headers,
     /// When it was sent.
     pub sent_at: Timestamp,
@@ -294,7 +294,7 @@ pub trait Messages {
 
     /// Writes the effects of many handlers, all or none. `LeaseLost` when a partition is no longer the
     /// instance's at that epoch or the instance is tombstoned; `Conflict` when a message or call that it
-    /// ends is not there any more, or an append meets another version ([`Error::version_conflict`]).
+    /// ends is not there any more, or an append meets another version ([`crate::Error::version_conflict`]).
     async fn commit(&self, commit: Commit) -> Result<Committed>;
 
     /// A commit, a heartbeat and a read in one transaction.
