@@ -12,6 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 use windrow_domain::message::PAYLOAD_BYTES_MAX;
@@ -19,6 +20,7 @@ use windrow_engine::json::is_deeper_than;
 
 use crate::app::App;
 use crate::error::{Code, Error, Result};
+use crate::params::NUMBER_MAX;
 
 /// Deepest nesting of JSON: less than the limit of common parsers.
 pub(super) const NESTED_MAX: usize = 100;
@@ -75,6 +77,19 @@ fn check_nesting(bytes: &[u8], most: usize) -> Result<()> {
     }
     let message = format!("The JSON is nested deeper than {most} levels.");
     Err(Error::new(Code::InvalidJson, message))
+}
+
+/// Up to here JSON readers keep every whole number exactly.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// The whole number that a value is. JSON knows one kind of number: 4.0 is 4, as far as such numbers are
+/// exact.
+pub(super) fn whole_number(value: &Value) -> Option<u64> {
+    let is_whole = |number: &f64| number.fract() == 0.0 && (0.0..=EXACT_MAX).contains(number);
+    let exact = value.as_u64().filter(|number| *number <= NUMBER_MAX);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is whole")]
+    let rounded = value.as_f64().filter(is_whole).map(|number| number as u64);
+    exact.or(rounded)
 }
 
 /// Reads a field that may be omitted, and whose null is a value.

@@ -8,13 +8,14 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use windrow_domain::Stream;
 use windrow_store::Kind;
 use windrow_store::event::Snapshot;
 
-use super::body::{self, Raw, given, shown};
+use super::body::{self, Raw, given, shown, whole_number};
 use super::params::{self, into_api_error};
 use super::path_segments::PathSegments;
 use crate::app::App;
@@ -58,8 +59,8 @@ impl From<Snapshot> for SnapshotObject {
 #[schema(as = NewSnapshot)]
 pub(crate) struct Put {
     /// The version of the last event that the state includes.
-    #[schema(minimum = 1, maximum = 9223372036854775807_u64)]
-    version: u64,
+    #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_u64)]
+    version: Value,
     /// The state, as JSON; kept as it is written here.
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<serde_json::Value>)]
@@ -132,7 +133,9 @@ pub(crate) async fn put(
     }
     let stream = stream_of(names)?;
     let put: Put = body::read(&headers, &body)?;
-    let version = number("version", Some(put.version), 1, NUMBER_MAX)?;
+    let version = whole_number(&put.version)
+        .ok_or_else(|| Error::invalid("version", "`version` must be a whole number."))?;
+    let version = number("version", Some(version), 1, NUMBER_MAX)?;
     let state = body::payload(put.state, put.state_base64).map_err(of_state)?;
     let (owner, of) = (caller.owner.clone(), stream.clone());
     let kept = message_store.put_snapshot(Snapshot { owner, stream: of, version, state }).await;

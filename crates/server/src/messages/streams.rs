@@ -18,7 +18,7 @@ use windrow_store::event::{Append, Event, NewEvent, Pruned};
 use windrow_store::inspect::PAGE_MAX;
 use windrow_store::message::{Headers, SEND_MAX};
 
-use super::body::{self, Raw, given, shown};
+use super::body::{self, Raw, given, shown, whole_number};
 use super::follow;
 use super::pages::{PageBudget, PageQuery};
 use super::params::{self, into_api_error};
@@ -42,8 +42,6 @@ const FIRST: &str = "windrow-first-version";
 const SNAPSHOT: &str = "windrow-snapshot-version";
 /// For a writer that expects no version.
 const ANY: &str = "any";
-/// Up to here JSON readers keep every whole number exactly.
-const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// An event.
 #[derive(Debug, Serialize, ToSchema)]
@@ -233,15 +231,10 @@ fn any() -> Value {
 
 /// The last version that a writer expects.
 fn expected(believed: &Value) -> Result<Expected> {
-    // JSON knows one kind of number: 4.0 is 4, as far as such numbers are exact.
-    let whole = |number: f64| number.fract() == 0.0 && (0.0..=EXACT_MAX).contains(&number);
-    let version = believed.as_u64().filter(|version| *version <= NUMBER_MAX);
-    match (version, believed.as_f64()) {
-        (Some(version), _) => Ok(Expected::Version(version)),
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is whole")]
-        (None, Some(number)) if whole(number) => Ok(Expected::Version(number as u64)),
-        _ if believed == ANY => Ok(Expected::Any),
-        _ => {
+    match whole_number(believed) {
+        Some(version) => Ok(Expected::Version(version)),
+        None if believed == ANY => Ok(Expected::Any),
+        None => {
             let message = "`expected` must be \"any\" or the stream's last version.";
             Err(Error::invalid("expected", message))
         }
