@@ -11,6 +11,14 @@ pub(super) fn stream(name: impl Into<String>) -> Result<Stream> {
     Stream::new(name).map_err(|bad| Error::invalid("stream", format!("The {bad}.")))
 }
 
+/// The stream that a path names before its last segment; 404 with `message` when that is another one.
+pub(super) fn stream_before(last: &str, mut names: Vec<String>, message: &str) -> Result<Stream> {
+    match names.pop() {
+        Some(name) if name == last => stream(names.join("/")),
+        _ => Err(Error::new(Code::NotFound, message)),
+    }
+}
+
 /// A filter by stream; an empty text is none.
 pub(super) fn optional_stream(name: Option<String>) -> Result<Option<Stream>> {
     none_if_empty(name).map(stream).transpose()

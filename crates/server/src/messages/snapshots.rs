@@ -28,6 +28,9 @@ use crate::params::{NUMBER_MAX, number};
 
 /// The last piece of the path of a stream's snapshot.
 const SNAPSHOT: &str = "snapshot";
+/// The methods of a stream's snapshot and of its events, as `Allow` says them.
+pub(super) const SNAPSHOT_METHODS: &str = "GET,HEAD,PUT";
+const EVENTS_METHODS: &str = "GET,HEAD,POST";
 
 /// The snapshot of a stream.
 #[derive(Debug, Serialize, ToSchema)]
@@ -81,8 +84,8 @@ pub(super) fn is_snapshot(names: &[String]) -> bool {
 pub(crate) fn methods_of_stream(path: &str) -> Option<&'static str> {
     let rest = path.strip_prefix("/v1/streams/")?;
     match rest.rsplit('/').next() {
-        Some(SNAPSHOT) => Some("GET,HEAD,PUT"),
-        Some("events") => Some("GET,HEAD,POST"),
+        Some(SNAPSHOT) => Some(SNAPSHOT_METHODS),
+        Some("events") => Some(EVENTS_METHODS),
         _ => None,
     }
 }
@@ -129,7 +132,7 @@ pub(crate) async fn put(
 ) -> Result<Response> {
     let message_store = app.messages()?.message_store();
     if names.last().is_some_and(|last| last == "events") {
-        return Ok(wrong_method("PUT is not a method of a stream's events.", "GET,HEAD,POST"));
+        return Ok(wrong_method("PUT is not a method of a stream's events.", EVENTS_METHODS));
     }
     let stream = stream_of(names)?;
     let put: Put = body::read(&headers, &body)?;
@@ -152,14 +155,12 @@ pub(crate) async fn put(
 }
 
 /// The stream that a path names: all that is before `snapshot`.
-fn stream_of(mut names: Vec<String>) -> Result<Stream> {
-    match names.pop().as_deref() {
-        Some(SNAPSHOT) => params::stream(names.join("/")),
-        _ => {
-            let message = "A stream's snapshot is at /v1/streams/{stream}/snapshot.";
-            Err(Error::new(Code::NotFound, message))
-        }
-    }
+fn stream_of(names: Vec<String>) -> Result<Stream> {
+    params::stream_before(
+        SNAPSHOT,
+        names,
+        "A stream's snapshot is at /v1/streams/{stream}/snapshot.",
+    )
 }
 
 /// Refuses a method that only the other of the two calls under a stream's path has.

@@ -201,14 +201,8 @@ fn is_wanted(param: &str, word: Option<&str>) -> Result<bool> {
 }
 
 /// The stream that a path names: all that is before `events`.
-fn stream_of(mut names: Vec<String>) -> Result<Stream> {
-    match names.pop().as_deref() {
-        Some("events") => params::stream(names.join("/")),
-        _ => {
-            let message = "A stream's events are at /v1/streams/{stream}/events.";
-            Err(Error::new(Code::NotFound, message))
-        }
-    }
+fn stream_of(names: Vec<String>) -> Result<Stream> {
+    params::stream_before("events", names, "A stream's events are at /v1/streams/{stream}/events.")
 }
 
 /// Events to append.
@@ -311,7 +305,7 @@ pub(crate) async fn append(
     let messages = app.messages()?;
     if snapshots::is_snapshot(&names) {
         let message = "POST is not a method of a stream's snapshot.";
-        return Ok(snapshots::wrong_method(message, "GET,HEAD,PUT"));
+        return Ok(snapshots::wrong_method(message, snapshots::SNAPSHOT_METHODS));
     }
     let stream = stream_of(names)?;
     let posts: NewEventsBody = body::read(&headers, &body)?;
