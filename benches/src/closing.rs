@@ -10,7 +10,7 @@ use windrow_domain::BatchId;
 use windrow_domain::batch::State;
 use windrow_engine::execute::{Attempt, Outcome};
 use windrow_engine::storage::Storage;
-use windrow_engine::{Engine, Event};
+use windrow_engine::{Engine, EngineEvent};
 use windrow_store::inspect::FinishedQuery;
 use windrow_store::{Scope, Store};
 
@@ -53,12 +53,14 @@ pub(crate) async fn closing(backend: &dyn Backend, size: Size) -> Result<Figure>
     Ok(Figure::times(name, backend.name(), &mut times, BAR_MS, (LINES, &of)))
 }
 
-async fn closed(events: &mut Receiver<Event>, batch: BatchId) -> Result<()> {
+async fn closed(events: &mut Receiver<EngineEvent>, batch: BatchId) -> Result<()> {
     loop {
         match events.recv().await? {
-            Event::Closed { batch: closed } if closed.id == batch => return Ok(()),
-            Event::OutputFailed { error, .. } => bail!("the outputs were not written: {error}"),
-            Event::Closed { .. } => {}
+            EngineEvent::Closed { batch: closed } if closed.id == batch => return Ok(()),
+            EngineEvent::OutputFailed { error, .. } => {
+                bail!("the outputs were not written: {error}")
+            }
+            EngineEvent::Closed { .. } => {}
         }
     }
 }

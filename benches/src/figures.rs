@@ -138,7 +138,7 @@ pub(crate) async fn claim_crowded(
             }
         } else {
             for batch in &crowd {
-                store.resume_batch(&Scope::All, *batch).await?;
+                store.resume_batch(&Scope::All, *batch, None).await?;
             }
         }
         for _ in 0..size.samples.div_ceil(blocks) {

@@ -88,7 +88,8 @@ pub(crate) fn new_batch(id: BatchId, file: FileId) -> NewBatch {
 pub(crate) fn request() -> Request {
     Request {
         lease: LeaseId::new(),
-        targets: vec![target()],
+        routes: vec![target().into()],
+        binds: false,
         only: None,
         lines_max: TRANCHE,
         lease_ms: LEASE_MS,

@@ -35,7 +35,7 @@ pub(crate) struct PostgresBackend {
 
 impl PostgresBackend {
     pub(crate) async fn open(url: &str) -> Result<Self> {
-        let options = Options { pool_max: CONNECTIONS + 1, ..Options::new(url) };
+        let options = Options::new(url).pool_max(CONNECTIONS + 1);
         let store = PostgresStore::connect(options).await?;
         store.migrate().await?;
         Ok(Self { url: url.to_owned(), store: Arc::new(store), side: client(url).await? })

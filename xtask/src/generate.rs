@@ -97,7 +97,8 @@ fn states() -> String {
         "\n# The states of a call\n\n\
          From `windrow_domain::call::CallState::apply`. A call is *seen running* when its handler has run for a while; \
          whoever says so may\nbe late, so an answer stays. It is *forgotten* when its answer was kept as long as was wanted; \
-         its id still refuses to run again. Asking\nagain changes no state.\n\n",
+         its id still refuses to run again. Asking\nagain changes no state. \
+         It has *expired unanswered* when `expires_at` passed while it waited.\n\n",
     );
     text.push_str(&CALLS.shown());
     text

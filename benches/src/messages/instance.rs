@@ -2,6 +2,7 @@
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use async_trait::async_trait;
@@ -56,7 +57,13 @@ pub(crate) async fn serve(database: &str, heartbeat_ms: u64) -> Result<()> {
     let options = windrow_store_postgres::Options::new(database);
     let store: Arc<dyn MessageStore> = Arc::new(PostgresStore::connect(options).await?);
     let stale_ms = 3 * heartbeat_ms;
-    let runner = start(store, Options { heartbeat_ms, stale_ms, ..Options::default() }).await?;
+    let runner = start(
+        store,
+        Options::default()
+            .heartbeat_every(Duration::from_millis(heartbeat_ms))
+            .stale_after(Duration::from_millis(stale_ms)),
+    )
+    .await?;
     tokio::task::spawn_blocking(|| std::io::stdin().lines().count()).await?;
     runner.stop().await;
     Ok(())

@@ -81,7 +81,8 @@ impl PartitionOwner {
         let partitions = store.set_up(setup).await?.partitions;
         let instance = InstanceId::new();
         let (service, host) = ("bench".to_owned(), "bench".to_owned());
-        let member = NewMember { instance, service, host, pid: 1, metadata: "{}".to_owned() };
+        let member =
+            NewMember { instance, service, host, pid: 1, metadata: "{}".to_owned(), lock: None };
         store.register(member).await?;
         let wanted: Vec<_> = (0..partitions).collect();
         let taken = store.take_partitions(instance, &wanted).await?;

@@ -19,7 +19,7 @@ use crate::feeder::{Acceptance, InboxFeeder};
 pub(crate) trait Source: Send + Sync {
     /// A message that is not acknowledged yet.
     type Delivery: Send + Sync;
-    /// What brings deliveries.
+    /// An open subscription, which brings deliveries.
     type Subscription: Send;
 
     /// Connects and subscribes.

@@ -11,6 +11,7 @@ use tracing::warn;
 use windrow_domain::backoff::Backoff;
 use windrow_engine::clock::Clock;
 use windrow_engine::deliver::{Inbox, IncomingMessage};
+use windrow_engine::jitter::Jitter;
 use windrow_engine::signal::Stop;
 use windrow_store::error::chain;
 use windrow_store::{Error, Kind};
@@ -20,7 +21,7 @@ use crate::consumer::Source;
 /// What the inbox said to a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Acceptance {
-    /// It has it.
+    /// The inbox has the message.
     Accepted,
     /// It can never take it, and why.
     Refused(String),
@@ -32,6 +33,7 @@ pub(crate) struct InboxFeeder {
     pub(crate) name: String,
     pub(crate) inbox: Arc<dyn Inbox>,
     pub(crate) clock: Clock,
+    jitter: Jitter,
     /// The waits after trouble, with the store or the broker.
     pub(crate) backoff: Backoff,
     /// Longest time that messages wait for the store before the broker gets them back.
@@ -39,6 +41,16 @@ pub(crate) struct InboxFeeder {
 }
 
 impl InboxFeeder {
+    pub(crate) fn new(
+        name: String,
+        inbox: Arc<dyn Inbox>,
+        clock: Clock,
+        backoff: Backoff,
+        hold: Duration,
+    ) -> Self {
+        Self { name, inbox, clock, jitter: Jitter::new(None), backoff, hold }
+    }
+
     /// What the inbox said to each message, in order. None when it was stopped or the store was
     /// unavailable for too long: then the broker still has them. Before each wait they are kept.
     pub(crate) async fn feed<S: Source>(
@@ -72,7 +84,7 @@ impl InboxFeeder {
     pub(crate) async fn wait(&self, backoff: &mut Backoff, stop: &Stop) -> bool {
         tokio::select! {
             () = stop.given() => false,
-            () = self.clock.sleep(backoff.next(fastrand::f64())) => true,
+            () = self.clock.sleep(backoff.next(self.jitter.roll())) => true,
         }
     }
 }

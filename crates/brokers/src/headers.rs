@@ -8,9 +8,9 @@ use windrow_engine::deliver::OutgoingMessage;
 pub(crate) const ID: &str = "Windrow-Id";
 /// Whose message it is.
 pub(crate) const OWNER: &str = "Windrow-Owner";
-/// Its stream, exactly.
+/// The header with the message's stream, exactly as it was sent.
 pub(crate) const STREAM: &str = "Windrow-Stream";
-/// Its kind, exactly.
+/// The header with the message's kind, exactly as it was sent.
 pub(crate) const KIND: &str = "Windrow-Kind";
 /// When it was sent.
 pub(crate) const SENT_AT: &str = "Windrow-Sent-At";

@@ -14,4 +14,5 @@ mod headers;
 pub mod nats;
 pub mod rabbitmq;
 pub mod redis;
+pub mod status_cache;
 mod subject;

@@ -20,40 +20,27 @@ const WAIT_MS_MAX: u64 = 10 * 60 * 1000;
 /// What stands before the name of a header among the fields of an entry.
 const HEADER_PREFIX: &str = "header:";
 
-/// Where Redis is, and how to write to it.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Options {
-    /// `redis://[account:password@]host[:port][/database]`, `rediss://` with TLS.
-    pub url: Secret,
-    /// The key of the Redis stream. `{owner}`, `{stream}` and `{kind}` are replaced.
-    pub key: String,
-    /// About how many entries a Redis stream keeps; none for all.
-    pub entries_max: Option<u64>,
-    /// Keeps exactly that many, which costs Redis more.
-    pub entries_exact: bool,
-    /// Replicas that must have an entry before it counts as published.
-    pub replicas_min: u32,
-    /// Longest wait for a connection.
-    pub connect_ms_max: u64,
-    /// Longest wait for an answer, and for replicas.
-    pub answer_ms_max: u64,
-    /// Longest message that is sent.
-    pub payload_bytes_max: u64,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            url: Secret::from("redis://127.0.0.1:6379"),
-            key: "windrow:messages".to_owned(),
-            entries_max: None,
-            entries_exact: false,
-            replicas_min: 0,
-            connect_ms_max: 5_000,
-            answer_ms_max: 5_000,
-            payload_bytes_max: 4 << 20,
-        }
+windrow_domain::options! {
+    /// Where Redis is, and how to write to it.
+    #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct Options {
+        /// `redis://[account:password@]host[:port][/database]`, `rediss://` with TLS.
+        url: Secret = Secret::from("redis://127.0.0.1:6379"),
+        /// The key of the Redis stream. `{owner}`, `{stream}` and `{kind}` are replaced.
+        key: String = "windrow:messages".to_owned(),
+        /// About how many entries a Redis stream keeps; none for all.
+        entries_max: Option<u64> = None,
+        /// Keeps exactly that many, which costs Redis more.
+        entries_exact: bool = false,
+        /// Replicas that must have an entry before it counts as published.
+        replicas_min: u32 = 0,
+        /// Longest wait for a connection.
+        connect_ms_max: u64 = 5_000,
+        /// Longest wait for an answer, and for replicas.
+        answer_ms_max: u64 = 5_000,
+        /// Longest message that is sent.
+        payload_bytes_max: u64 = 4 << 20,
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use async_nats::jetstream::consumer::{AckPolicy, pull};
 use async_nats::jetstream::{self, stream};
 use futures_util::StreamExt;
-use support::{Memory, by_stream, in_time, insist, parcel, publish_during};
+use support::{Memory, by_stream, in_time, insist, outgoing, publish_during};
 use tokio::task::{JoinSet, spawn_blocking};
 use windrow_brokers::nats::{
     ConsumerOptions, NatsConsumer, NatsPublisher, PublisherOptions, Server,
@@ -29,30 +29,26 @@ fn start() -> Option<Broker> {
 }
 
 fn server(url: &str) -> Server {
-    Server { url: url.into(), ..Server::default() }
+    Server::default().url(url.into())
 }
 
 fn publisher(broker: &Broker) -> NatsPublisher {
-    let options = PublisherOptions {
-        server: server(&broker.url()),
-        stream: Some("OUT".to_owned()),
-        create: true,
-        ack_ms_max: 2_000,
-        ..PublisherOptions::default()
-    };
+    let options = PublisherOptions::default()
+        .server(server(&broker.url()))
+        .stream(Some("OUT".to_owned()))
+        .create(true)
+        .ack_ms_max(2_000);
     NatsPublisher::new("nats", options).unwrap()
 }
 
 fn consumer(url: &str, inbox: &Arc<Memory>) -> NatsConsumer {
-    let options = ConsumerOptions {
-        server: server(url),
-        stream: "OUT".to_owned(),
-        durable: "inbox".to_owned(),
-        ack_secs_max: 2,
-        payload_bytes_max: 100,
-        backoff_ms_max: 200,
-        ..ConsumerOptions::default()
-    };
+    let options = ConsumerOptions::default()
+        .server(server(url))
+        .stream("OUT".to_owned())
+        .durable("inbox".to_owned())
+        .ack_secs_max(2)
+        .payload_bytes_max(100)
+        .backoff_ms_max(200);
     NatsConsumer::new("from-nats", options, inbox.clone(), Clock::machine()).unwrap()
 }
 
@@ -86,16 +82,16 @@ async fn messages_are_stored_in_order_and_repeats_only_once() {
     let publisher = publisher(&broker);
     for n in 0..30 {
         for stream in ["a", "b.c"] {
-            publisher.publish(&parcel(stream, n)).await.unwrap();
+            publisher.publish(&outgoing(stream, n)).await.unwrap();
         }
         // The answer was lost, say, and the runner tries again.
-        publisher.publish(&parcel("a", n)).await.unwrap();
+        publisher.publish(&outgoing("a", n)).await.unwrap();
     }
     // Another owner's message of the same id is another message.
     let other = OutgoingMessage {
         owner: Owner::new("other").unwrap(),
         stream: "c".into(),
-        ..parcel("a", 0)
+        ..outgoing("a", 0)
     };
     publisher.publish(&other).await.unwrap();
     let messages = stored(&broker, 61).await;
@@ -125,11 +121,11 @@ async fn messages_are_stored_in_order_and_repeats_only_once() {
 #[tokio::test]
 async fn what_no_stream_takes_is_a_failure() {
     let Some(broker) = start() else { return };
-    let options = PublisherOptions { server: server(&broker.url()), ..PublisherOptions::default() };
+    let options = PublisherOptions::default().server(server(&broker.url()));
     let publisher = NatsPublisher::new("nats", options).unwrap();
-    let failure = publisher.publish(&parcel("a", 0)).await.unwrap_err();
+    let failure = publisher.publish(&outgoing("a", 0)).await.unwrap_err();
     assert_eq!((failure.class, failure.code.as_str()), (Class::NotFound, "nats_no_stream"));
-    let large = OutgoingMessage { payload: vec![b'x'; 2 << 20].into(), ..parcel("a", 1) };
+    let large = OutgoingMessage { payload: vec![b'x'; 2 << 20].into(), ..outgoing("a", 1) };
     let failure = publisher.publish(&large).await.unwrap_err();
     assert_eq!((failure.class, failure.code.as_str()), (Class::Permanent, "payload_too_large"));
 }
@@ -137,7 +133,7 @@ async fn what_no_stream_takes_is_a_failure() {
 #[tokio::test]
 async fn headers_that_cannot_be_sent_do_not_stop_a_message() {
     let Some(broker) = start() else { return };
-    let mut odd = parcel("a", 0);
+    let mut odd = outgoing("a", 0);
     for (name, value) in [("no: name", "x"), ("Nats-Rollup", "all"), ("", "x"), ("note", "a\r\nb")]
     {
         odd.headers.insert(name.to_owned(), value.to_owned());
@@ -152,9 +148,9 @@ async fn headers_that_cannot_be_sent_do_not_stop_a_message() {
 #[tokio::test]
 async fn a_server_that_is_not_there_is_a_failure_of_the_network() {
     let server = server("nats://me:hush@127.0.0.1:1");
-    let options = PublisherOptions { server, ..PublisherOptions::default() };
+    let options = PublisherOptions::default().server(server);
     let publisher = NatsPublisher::new("nats", options).unwrap();
-    let failure = publisher.publish(&parcel("a", 0)).await.unwrap_err();
+    let failure = publisher.publish(&outgoing("a", 0)).await.unwrap_err();
     assert_eq!(failure.class, Class::Network, "{failure:?}");
     assert!(!format!("{failure:?} {publisher:?}").contains("hush"));
 }
@@ -185,7 +181,7 @@ async fn a_consumer_brings_everything_though_store_and_server_go_away() {
     let Some(mut broker) = start() else { return };
     let publisher = publisher(&broker);
     for n in 0..100 {
-        publisher.publish(&parcel(if n % 2 == 0 { "even" } else { "odd" }, n)).await.unwrap();
+        publisher.publish(&outgoing(if n % 2 == 0 { "even" } else { "odd" }, n)).await.unwrap();
     }
     let inbox = Arc::new(Memory::default());
     inbox.fail(3);
@@ -202,7 +198,7 @@ async fn a_consumer_brings_everything_though_store_and_server_go_away() {
     });
     let broker = broker.await.unwrap();
     for n in 100..200 {
-        insist(&publisher, &parcel(if n % 2 == 0 { "even" } else { "odd" }, n)).await;
+        insist(&publisher, &outgoing(if n % 2 == 0 { "even" } else { "odd" }, n)).await;
     }
     inbox.has(200).await;
     stop.give();

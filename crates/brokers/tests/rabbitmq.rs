@@ -15,7 +15,7 @@ use lapin::options::{
 };
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ExchangeKind};
-use support::{Memory, by_stream, in_time, insist, parcel, publish_during};
+use support::{Memory, by_stream, in_time, insist, outgoing, publish_during};
 use tokio::sync::RwLock;
 use tokio::task::JoinSet;
 use windrow_brokers::rabbitmq::{
@@ -35,32 +35,28 @@ static BROKER: LazyLock<Option<Arc<RwLock<Broker>>>> = LazyLock::new(|| {
 });
 
 fn server(url: &str) -> Server {
-    Server { url: url.into(), ..Server::default() }
+    Server::default().url(url.into())
 }
 
 fn publisher(url: &str, exchange: &str) -> RabbitPublisher {
-    let options = PublisherOptions {
-        server: server(url),
-        exchange: exchange.to_owned(),
-        declare: true,
-        confirm_ms_max: 3_000,
-        ..PublisherOptions::default()
-    };
+    let options = PublisherOptions::default()
+        .server(server(url))
+        .exchange(exchange.to_owned())
+        .declare(true)
+        .confirm_ms_max(3_000);
     RabbitPublisher::new("rabbit", options).unwrap()
 }
 
 fn consumer(url: &str, name: &str, inbox: &Arc<Memory>) -> RabbitConsumer {
-    let options = ConsumerOptions {
-        server: server(url),
-        queue: name.to_owned(),
-        declare: true,
-        bindings: vec![Binding { exchange: name.to_owned(), routing_key: "#".to_owned() }],
-        dead_letter_exchange: Some(format!("{name}-dead")),
-        in_flight_max: 20,
-        payload_bytes_max: 100,
-        backoff_ms_max: 200,
-        ..ConsumerOptions::default()
-    };
+    let options = ConsumerOptions::default()
+        .server(server(url))
+        .queue(name.to_owned())
+        .declare(true)
+        .bindings(vec![Binding { exchange: name.to_owned(), routing_key: "#".to_owned() }])
+        .dead_letter_exchange(Some(format!("{name}-dead")))
+        .in_flight_max(20)
+        .payload_bytes_max(100)
+        .backoff_ms_max(200);
     RabbitConsumer::new("from-rabbit", options, inbox.clone(), Clock::machine()).unwrap()
 }
 
@@ -118,7 +114,7 @@ async fn messages_are_confirmed_in_order_with_all_they_say() {
     let publisher = publisher(&url, "order");
     for n in 0..30 {
         for stream in ["a", "b.c"] {
-            publisher.publish(&parcel(stream, n)).await.unwrap();
+            publisher.publish(&outgoing(stream, n)).await.unwrap();
         }
     }
     let deliveries = stored(&url, "order", 60).await;
@@ -139,37 +135,30 @@ async fn what_no_queue_takes_is_a_failure() {
     let broker = broker.read_owned().await;
     let url = broker.url();
     let publisher = publisher(&url, "nobody");
-    let failure = publisher.publish(&parcel("a", 0)).await.unwrap_err();
+    let failure = publisher.publish(&outgoing("a", 0)).await.unwrap_err();
     assert_eq!((failure.class, failure.code.as_str()), (Class::NotFound, "rabbitmq_unroutable"));
     let (_connection, channel) = channel(&url).await;
     queue(&channel, "nobody", "somebody", "#", None).await;
-    publisher.publish(&parcel("a", 0)).await.unwrap();
-    let long = parcel(&"s".repeat(256), 0);
+    publisher.publish(&outgoing("a", 0)).await.unwrap();
+    let long = outgoing(&"s".repeat(256), 0);
     let failure = publisher.publish(&long).await.unwrap_err();
     assert_eq!((failure.class, failure.code.as_str()), (Class::Permanent, "rabbitmq_key_too_long"));
     // An exchange that is not there closes the channel; the next message opens one.
-    let options = PublisherOptions {
-        server: server(&url),
-        exchange: "missing".to_owned(),
-        ..PublisherOptions::default()
-    };
+    let options = PublisherOptions::default().server(server(&url)).exchange("missing".to_owned());
     let missing = RabbitPublisher::new("rabbit", options).unwrap();
     for _ in 0..2 {
-        let failure = missing.publish(&parcel("a", 0)).await.unwrap_err();
+        let failure = missing.publish(&outgoing("a", 0)).await.unwrap_err();
         assert!(matches!(failure.class, Class::Server | Class::Network), "{failure:?}");
     }
     queue(&channel, "missing", "found", "#", None).await;
-    insist(&missing, &parcel("a", 0)).await;
+    insist(&missing, &outgoing("a", 0)).await;
 }
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_a_failure_of_the_network() {
-    let options = PublisherOptions {
-        server: server("amqp://me:hush@127.0.0.1:1"),
-        ..PublisherOptions::default()
-    };
+    let options = PublisherOptions::default().server(server("amqp://me:hush@127.0.0.1:1"));
     let publisher = RabbitPublisher::new("rabbit", options).unwrap();
-    let failure = publisher.publish(&parcel("a", 0)).await.unwrap_err();
+    let failure = publisher.publish(&outgoing("a", 0)).await.unwrap_err();
     assert_eq!(failure.class, Class::Network, "{failure:?}");
     assert!(!format!("{failure:?} {publisher:?}").contains("hush"));
 }
@@ -265,8 +254,8 @@ async fn all_arrive_in_order_though_the_server_is_killed_in_between() {
 
 #[tokio::test]
 async fn a_message_that_is_too_large_is_not_sent() {
-    let options = PublisherOptions { payload_bytes_max: 4, ..PublisherOptions::default() };
+    let options = PublisherOptions::default().payload_bytes_max(4);
     let publisher = RabbitPublisher::new("rabbit", options).unwrap();
-    let large = OutgoingMessage { payload: "12345".into(), ..parcel("a", 0) };
+    let large = OutgoingMessage { payload: "12345".into(), ..outgoing("a", 0) };
     assert_eq!(publisher.publish(&large).await.unwrap_err().code, "payload_too_large");
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use redis::streams::StreamRangeReply;
 use redis::{AsyncCommands, Client};
-use support::{by_stream, parcel, publish_during};
+use support::{by_stream, outgoing, publish_during};
 use windrow_brokers::redis::{Options, RedisPublisher};
 use windrow_domain::attempt::Class;
 use windrow_engine::deliver::{OutgoingMessage, Publisher};
@@ -22,7 +22,7 @@ fn start() -> Option<Broker> {
 }
 
 fn options(broker: &Broker) -> Options {
-    Options { url: broker.url().into(), answer_ms_max: 2_000, ..Options::default() }
+    Options::default().url(broker.url().into()).answer_ms_max(2_000)
 }
 
 fn publisher(options: Options) -> RedisPublisher {
@@ -51,7 +51,7 @@ async fn messages_are_entries_in_order_with_all_they_say() {
     let publisher = publisher(options(&broker));
     for n in 0..30 {
         for stream in ["a", "b"] {
-            publisher.publish(&parcel(stream, n)).await.unwrap();
+            publisher.publish(&outgoing(stream, n)).await.unwrap();
         }
     }
     let entries = stored(&broker, "windrow:messages").await;
@@ -66,14 +66,14 @@ async fn messages_are_entries_in_order_with_all_they_say() {
 #[tokio::test]
 async fn a_stream_keeps_no_more_than_it_may_and_keys_are_made_of_places() {
     let Some(broker) = start() else { return };
-    let publisher = publisher(Options {
-        key: "out:{owner}:{stream}:{x}".to_owned(),
-        entries_max: Some(10),
-        entries_exact: true,
-        ..options(&broker)
-    });
+    let publisher = publisher(
+        options(&broker)
+            .key("out:{owner}:{stream}:{x}".to_owned())
+            .entries_max(Some(10))
+            .entries_exact(true),
+    );
     for n in 0..25 {
-        publisher.publish(&parcel("{kind}", n)).await.unwrap();
+        publisher.publish(&outgoing("{kind}", n)).await.unwrap();
     }
     let entries = stored(&broker, "out:acme:{kind}:{x}").await;
     assert_eq!(by_stream(&pairs(&entries))["{kind}"], (15..25).collect::<Vec<_>>());
@@ -82,24 +82,24 @@ async fn a_stream_keeps_no_more_than_it_may_and_keys_are_made_of_places() {
 #[tokio::test]
 async fn refusals_and_missing_replicas_are_failures() {
     let Some(broker) = start() else { return };
-    let lonely = publisher(Options { replicas_min: 1, ..options(&broker) });
-    let failure = lonely.publish(&parcel("a", 0)).await.unwrap_err();
+    let lonely = publisher(options(&broker).replicas_min(1));
+    let failure = lonely.publish(&outgoing("a", 0)).await.unwrap_err();
     assert_eq!((failure.class, failure.code.as_str()), (Class::Server, "redis_replicas"));
     let client = Client::open(broker.url()).unwrap();
     let mut connection = client.get_multiplexed_async_connection().await.unwrap();
     let _: () = connection.set("taken", "text").await.unwrap();
-    let wrong = publisher(Options { key: "taken".to_owned(), ..options(&broker) });
-    let failure = wrong.publish(&parcel("a", 0)).await.unwrap_err();
+    let wrong = publisher(options(&broker).key("taken".to_owned()));
+    let failure = wrong.publish(&outgoing("a", 0)).await.unwrap_err();
     assert_eq!((failure.class, failure.code.as_str()), (Class::Server, "redis_wrongtype"));
-    let large = OutgoingMessage { payload: vec![b'x'; 5 << 20].into(), ..parcel("a", 1) };
+    let large = OutgoingMessage { payload: vec![b'x'; 5 << 20].into(), ..outgoing("a", 1) };
     assert_eq!(wrong.publish(&large).await.unwrap_err().class, Class::Permanent);
 }
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_a_failure_of_the_network() {
     let url = "redis://me:hush@127.0.0.1:1".into();
-    let publisher = publisher(Options { url, ..Options::default() });
-    let failure = publisher.publish(&parcel("a", 0)).await.unwrap_err();
+    let publisher = publisher(Options::default().url(url));
+    let failure = publisher.publish(&outgoing("a", 0)).await.unwrap_err();
     assert_eq!(failure.class, Class::Network, "{failure:?}");
     assert!(!format!("{failure:?} {publisher:?}").contains("hush"), "{publisher:?}");
 }

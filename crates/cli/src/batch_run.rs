@@ -11,17 +11,19 @@ use anyhow::Context as _;
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 use windrow::domain::control::breaker;
-use windrow::domain::{BatchId, State};
+use windrow::domain::{BatchId, State, UpstreamId};
 use windrow::engine::execute::Executor;
 use windrow::engine::storage::Storage;
-use windrow::engine::{Engine, Event, Handle, Options, Progress, Report, Until};
+use windrow::engine::{Engine, EngineEvent, Handle, Options, Progress, Report, Until};
 use windrow::store::batch::Batch;
 use windrow::store::{Scope, Store};
 
 use crate::clock::{self, Stopwatch};
+use crate::hint;
+use crate::holders;
 use crate::progress::{Screen, View};
 use crate::signals::{Signals, exit_at_once};
-use crate::text;
+use crate::upstream::take_upstream;
 
 /// How often the progress display is refreshed.
 pub(crate) const POLL_EVERY: Duration = Duration::from_millis(200);
@@ -49,6 +51,8 @@ pub(crate) enum StopReason {
     Signal,
     /// The upstream was unreachable for too long; with the latest error.
     Unreachable(Option<String>),
+    /// The upstream refuses the key; with what it said.
+    Refused(String),
     /// The outputs could not be written; with the causes.
     OutputFailed(String),
 }
@@ -64,11 +68,15 @@ pub(crate) struct RunOutcome {
 impl<E: Executor> BatchRun<E> {
     /// Runs until the batch is closed, or until something ends it early.
     pub(crate) async fn run(self, screen: &mut Screen) -> anyhow::Result<RunOutcome> {
+        take_upstream(&*self.store, &self.executor, &self.batch).await?;
         let (batch, give_up_after) = (self.batch.id, self.give_up_after);
+        let options = self.options.clone();
+        let serves = self.executor.upstreams();
         let engine = Engine::builder(self.store.clone())
             .executor(self.executor)
             .storage(self.storage)
-            .options(self.options)
+            // With a line that completed, the key works: others are refused by themselves.
+            .options(self.options.stop_when_refused(self.batch.counts.completed == 0))
             .service(self.service)
             .only(batch)
             .until(Until::Closed(batch))
@@ -78,9 +86,13 @@ impl<E: Executor> BatchRun<E> {
             store: self.store,
             finished_before: self.batch.counts.finished(),
             batch: self.batch,
+            store_answers: true,
             handle: handle.clone(),
             give_up_after,
             polls: 0,
+            options,
+            serves,
+            held: None,
         };
         let started = Stopwatch::start();
         let (stop_reason, report) = watch.follow(engine, screen).await?;
@@ -96,9 +108,16 @@ struct Monitor {
     batch: Batch,
     /// Lines that were finished before this process began.
     finished_before: u64,
+    /// Whether the store answered when it was last asked.
+    store_answers: bool,
     handle: Handle,
     give_up_after: Duration,
     polls: u32,
+    options: Options,
+    /// The upstreams that this process sends to.
+    serves: Vec<UpstreamId>,
+    /// What it waits for, when other processes hold all that is left.
+    held: Option<String>,
 }
 
 impl Monitor {
@@ -116,7 +135,8 @@ impl Monitor {
             tokio::select! {
                 Some(ended) = running.join_next() => {
                     let report = ended.context("the engine panicked")??;
-                    return Ok((stop_reason.unwrap_or(StopReason::Closed), report));
+                    let refused = self.handle.progress().refused.map(StopReason::Refused);
+                    return Ok((stop_reason.or(refused).unwrap_or(StopReason::Closed), report));
                 }
                 () = clock::sleep(POLL_EVERY) => {
                     screen.show(&self.view().await);
@@ -143,37 +163,74 @@ impl Monitor {
     /// The progress to show. A store that does not answer leaves the counts as they were.
     async fn view(&mut self) -> View {
         self.polls += 1;
-        if self.polls.is_multiple_of(POLLS_PER_READ)
-            && let Ok(batch) = self.store.batch(&Scope::All, self.batch.id).await
-        {
-            self.batch = batch;
+        if self.polls.is_multiple_of(POLLS_PER_READ) {
+            let read = self.store.batch(&Scope::All, self.batch.id).await;
+            self.store_answers = read.is_ok();
+            if let Ok(batch) = read {
+                self.batch = batch;
+                self.held = self.held().await;
+            }
         }
         let (progress, counts) = (self.handle.progress(), self.batch.counts);
         // Other processes may run lines of it too, so the larger number is the newer one.
         let done =
             counts.finished().max(self.finished_before + progress.finished).min(counts.total);
-        let limit: u64 = progress.targets.iter().map(|target| u64::from(target.limit)).sum();
+        let limit = progress.in_flight_max;
         View {
             done,
             total: counts.total,
             in_flight: Some((progress.in_flight, limit.max(progress.in_flight))),
             retries: progress.retries,
             failed: counts.failed + counts.not_found,
+            is_still: self.batch.state == State::Paused
+                || !self.store_answers
+                || self.moved_to().is_some(),
             note: self.note(progress.trouble),
             reasons: progress.failures,
         }
     }
 
+    /// What other processes hold, when this one has nothing to do.
+    async fn held(&self) -> Option<String> {
+        let (progress, counts) = (self.handle.progress(), self.batch.counts);
+        let is_idle =
+            progress.in_flight == 0 && progress.targets.iter().all(|one| one.waiting == 0);
+        if !is_idle || counts.leased == 0 || counts.untouched > 0 {
+            return None;
+        }
+        let held = self.store.holders(&Scope::All, self.batch.id).await.ok()?;
+        holders::sentence(&held, &self.options)
+    }
+
     fn note(&self, trouble: Option<String>) -> Option<String> {
+        if !self.store_answers {
+            return Some("the database does not answer; waiting for it".to_owned());
+        }
         match self.batch.state {
-            State::Paused => Some(format!(
-                "paused; to continue: windrow resume {}",
-                text::short_id(self.batch.id)
-            )),
-            State::InProgress => trouble,
+            State::Paused => {
+                let why = self.batch.last_error.as_ref().map(|why| format!(": {why}"));
+                let resume = hint::command(&["resume", &self.batch.id.to_string()]);
+                Some(format!("paused{}; to continue: {resume}", why.unwrap_or_default()))
+            }
+            State::InProgress => self.moved_note().or(trouble).or_else(|| self.held.clone()),
             State::Finalizing(_) => trouble.or_else(|| Some("writing the outputs".to_owned())),
             state => Some(state.to_string()),
         }
+    }
+
+    /// Where the batch goes, when somebody moved it to an upstream that this process does not send to.
+    fn moved_to(&self) -> Option<&UpstreamId> {
+        let mut bound = self.batch.upstreams.iter();
+        let is_ours = |bound: &UpstreamId| bound.is_unknown() || self.serves.contains(bound);
+        if bound.any(is_ours) { None } else { self.batch.upstreams.first() }
+    }
+
+    fn moved_note(&self) -> Option<String> {
+        let to = self.moved_to()?;
+        let status = hint::command(&["status", &self.batch.id.to_string()]);
+        Some(format!(
+            "it was moved to {to}, and this process sends no more of it; who runs it there: {status}"
+        ))
     }
 
     /// Whether every target that has work has been unreachable for too long.
@@ -181,23 +238,24 @@ impl Monitor {
         let progress = self.handle.progress();
         let busy = |waiting: u32, in_flight: u32| waiting > 0 || in_flight > 0;
         let mut left = progress.targets.iter().filter(|target| {
-            target.breaker != breaker::State::Closed || busy(target.waiting, target.in_flight)
+            target.breaker != breaker::BreakerState::Closed
+                || busy(target.waiting, target.in_flight)
         });
         let gone = |open_ms| Duration::from_millis(open_ms) >= self.give_up_after;
         let mut found = false;
         let all = left.all(|target| {
             found = true;
-            target.breaker != breaker::State::Closed && gone(target.open_ms)
+            target.breaker != breaker::BreakerState::Closed && gone(target.open_ms)
         });
         found && all
     }
 }
 
 /// Waits until the engine reports that the outputs of that batch could not be written.
-async fn output_failed(events: &mut broadcast::Receiver<Event>, wanted: BatchId) -> String {
+async fn output_failed(events: &mut broadcast::Receiver<EngineEvent>, wanted: BatchId) -> String {
     loop {
         match events.recv().await {
-            Ok(Event::OutputFailed { batch, error }) if batch == wanted => return error,
+            Ok(EngineEvent::OutputFailed { batch, error }) if batch == wanted => return error,
             // A missed event comes again: the engine keeps retrying.
             Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
             Err(broadcast::error::RecvError::Closed) => std::future::pending().await,

@@ -1,4 +1,5 @@
-//! Which batch a command is about: an id, the first characters of one, or `last`.
+//! Which batch a command is about: an id as this program or the batch API prints it, the first
+//! characters of one, or `last`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,9 +12,14 @@ use windrow::store::{Scope, Store};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit_code::Exit;
+use crate::hint;
 
 /// Fewest characters of an id that are accepted.
 const PREFIX_CHARS_MIN: usize = 4;
+/// Digits of a whole id.
+const ID_CHARS: usize = 32;
+/// What the batch API writes before the digits.
+const API_PREFIX: &str = "batch_";
 /// Ids that are listed when a prefix matches several batches.
 const SHOWN_MAX: usize = 5;
 
@@ -30,19 +36,26 @@ impl FromStr for BatchSelector {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if text == "last" {
+        if text.eq_ignore_ascii_case("last") {
             return Ok(Self::Last);
         }
-        if let Ok(id) = text.parse() {
+        let digits = text.strip_prefix(API_PREFIX).unwrap_or(text);
+        if let Ok(id) = digits.parse() {
             return Ok(Self::Id(id));
         }
-        let prefix = text.replace('-', "").to_lowercase();
-        if prefix.len() >= PREFIX_CHARS_MIN && prefix.chars().all(|c| c.is_ascii_hexdigit()) {
-            Ok(Self::Prefix(prefix))
-        } else {
-            Err(format!(
-                "give a batch id, at least its first {PREFIX_CHARS_MIN} characters, or `last`"
-            ))
+        let prefix = digits.replace('-', "").to_lowercase();
+        if let Some(other) = prefix.chars().find(|c| !c.is_ascii_hexdigit()) {
+            return Err(format!(
+                "{other:?} is in no batch id, which has the digits 0-9 and a-f; give an id, its first \
+                 {PREFIX_CHARS_MIN} or more digits, or `last`"
+            ));
+        }
+        match prefix.len() {
+            PREFIX_CHARS_MIN..ID_CHARS => Ok(Self::Prefix(prefix)),
+            0..PREFIX_CHARS_MIN => Err(format!(
+                "too short: give at least the first {PREFIX_CHARS_MIN} digits of the id, or `last`"
+            )),
+            _ => Err(format!("too long: a batch id has {ID_CHARS} digits")),
         }
     }
 }
@@ -103,8 +116,10 @@ async fn starting_with(
 
 fn not_found(context: &Context, what: impl Into<String>) -> CliError {
     let owner = &context.config.owner;
-    let remedy =
-        format!("`windrow batches` lists the batches of owner {owner}; --owner names another.");
+    let remedy = format!(
+        "list the batches of owner {owner}: {}; --owner names another.",
+        hint::command(&["batches"])
+    );
     CliError::new(Exit::Failed, what, remedy)
 }
 
@@ -125,7 +140,13 @@ mod tests {
         assert_eq!(id.to_string().parse(), Ok(BatchSelector::Id(id)));
         assert_eq!("last".parse(), Ok(BatchSelector::Last));
         assert_eq!("AB12-c".parse(), Ok(BatchSelector::Prefix("ab12c".to_owned())));
-        assert!("abc".parse::<BatchSelector>().is_err());
-        assert!("hello".parse::<BatchSelector>().is_err());
+        let api = format!("batch_{}", id.0.as_simple());
+        assert_eq!(api.parse(), Ok(BatchSelector::Id(id)));
+        assert_eq!("batch_ab12c".parse(), Ok(BatchSelector::Prefix("ab12c".to_owned())));
+        for (text, why) in
+            [("abc", "too short"), ("zzzz", "'z' is in no batch id"), (&api[5..], "'_'")]
+        {
+            assert!(text.parse::<BatchSelector>().unwrap_err().contains(why), "{text}");
+        }
     }
 }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use windrow::engine::storage::Storage;
 use windrow::store::{Scope, Store};
 
+use crate::clock;
 use crate::config::Config;
 use crate::error::CliError;
 use crate::exit_code::Exit;
@@ -23,6 +25,12 @@ impl Context {
     /// The owner's own files, batches and messages; those of other owners are not found.
     pub(crate) fn scope(&self) -> Scope {
         Scope::Owner(self.config.owner.clone())
+    }
+
+    /// When an input file that is loaded now expires; none for one that is kept.
+    pub(crate) fn input_expires_at(&self) -> Option<Timestamp> {
+        let secs = i64::try_from(self.config.bounds.input_file_secs?).ok()?;
+        clock::now().checked_add(SignedDuration::from_secs(secs)).ok()
     }
 
     /// Opens the database; an SQLite file is created when it does not exist.

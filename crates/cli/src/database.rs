@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use windrow::store::Store;
+use windrow::store::error::NotMigrated;
 use windrow::{postgres, sqlite};
 
 use crate::error::CliError;
 use crate::exit_code::Exit;
+use crate::hint;
 
 /// Where a database is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +67,20 @@ impl Database {
         }
     }
 
+    /// The folder in which the processes of this machine that use it hold their locks. Beside an SQLite file,
+    /// so that all of them agree on it; in the data folder otherwise.
+    pub(crate) fn live_folder(&self, data: &Path) -> Option<PathBuf> {
+        match self {
+            Self::Memory => None,
+            Self::File(path) => {
+                let mut folder = path.clone().into_os_string();
+                folder.push("-live");
+                Some(folder.into())
+            }
+            Self::Postgres(_) => Some(data.join("live")),
+        }
+    }
+
     /// Whether opening it would find something, as far as that is known without opening it.
     pub(crate) fn may_exist(&self) -> bool {
         match self {
@@ -82,23 +98,42 @@ impl Database {
         let opened: anyhow::Result<Arc<dyn Store>> = match self {
             Self::Memory => open_sqlite(sqlite::Options::default()).await,
             Self::File(path) => open_sqlite(sqlite::Options::file(path)).await,
-            Self::Postgres(url) => open_postgres(url).await,
+            Self::Postgres(url) => open_postgres(url, true).await,
         };
         opened.with_context(|| format!("could not open the database ({self})"))
     }
 
-    /// Opens one that must be there already.
+    /// Opens one that must be there already, with a schema that this program knows. Nothing is created
+    /// and nothing is migrated.
     pub(crate) async fn open_existing(&self) -> anyhow::Result<Arc<dyn Store>> {
         if let Self::File(path) = self
             && !path.exists()
         {
             let what = format!("there is no database at {}", path.display());
-            let remedy = "give its path with --database, or its folder with --data; `windrow run` and \
-                          `windrow ingest` create one.";
+            let remedy = "give its path with --database, or its folder with --data; `windrow run`, \
+                          `ingest`, `serve`, `work` and `migrate` create one.";
             return Err(CliError::new(Exit::Failed, what, remedy).into());
         }
-        self.open().await
+        let opened: anyhow::Result<Arc<dyn Store>> = match self {
+            Self::Memory => open_sqlite(sqlite::Options::default()).await,
+            Self::File(path) => open_sqlite(sqlite::Options::file(path).migrate(false)).await,
+            Self::Postgres(url) => open_postgres(url, false).await,
+        };
+        opened
+            .map_err(not_migrated_error)
+            .with_context(|| format!("could not open the database ({self})"))
     }
+}
+
+/// Explains how a schema that is not current becomes so.
+fn not_migrated_error(error: anyhow::Error) -> anyhow::Error {
+    let is_behind = error.chain().any(|cause| cause.is::<NotMigrated>());
+    if !is_behind {
+        return error;
+    }
+    let remedy =
+        format!("create the schema, or bring it up to date: {}", hint::command(&["migrate"]));
+    error.context(CliError::new(Exit::Failed, "its schema is not that of this program", remedy))
 }
 
 /// Creates a folder that only its user may read: it holds requests and responses.
@@ -118,9 +153,10 @@ async fn open_sqlite(options: sqlite::Options) -> anyhow::Result<Arc<dyn Store>>
     Ok(Arc::new(sqlite::SqliteStore::open(options).await?))
 }
 
-async fn open_postgres(url: &str) -> anyhow::Result<Arc<dyn Store>> {
+async fn open_postgres(url: &str, migrates: bool) -> anyhow::Result<Arc<dyn Store>> {
     let store = postgres::PostgresStore::connect(postgres::Options::new(url)).await?;
-    match store.migrate().await {
+    let ready = if migrates { store.migrate().await } else { store.check_schema().await };
+    match ready {
         Ok(()) => Ok(Arc::new(store)),
         Err(error) => Err(no_rights_error(error)),
     }
@@ -133,7 +169,7 @@ fn no_rights_error(error: windrow::store::Error) -> anyhow::Error {
     let error = anyhow::Error::new(error);
     if is_refused {
         let remedy = "as the role that owns the schema, run `windrow migrate`, then `windrow grants \
-                          … --apply` for this role.";
+                      … --apply` for this role.";
         let what = "the schema is not up to date, or this role may not use it";
         error.context(CliError::new(Exit::Failed, what, remedy))
     } else {

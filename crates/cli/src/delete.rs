@@ -13,10 +13,10 @@ use crate::batch_selector::BatchSelector;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit_code::Exit;
-use crate::text;
+use crate::{hint, text};
 
 /// Delete a closed batch with its results, outputs and history. Its input file stays. It cannot be
-/// undone: the same `windrow run` would send every line again.
+/// undone; the same `windrow run` would ask for --fresh, and send every line again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The batch: its id, the first characters of it, or `last`
@@ -44,30 +44,34 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
         Err(error) => return Err(error.into()),
     }
     let (id, file) = (batch.id, batch.file);
-    context.print_result(&serde_json::json!({ "batch": id, "deleted": true, "file": file }), || {
-        format!(
-            "Deleted batch {id} and {} results.\nIts input file is kept; to delete it, too: windrow \
-             files delete {file}",
-            text::count(batch.counts.finished()),
-        )
-    })?;
+    context.print_result(
+        &serde_json::json!({ "batch": id, "deleted": true, "file": file }),
+        || {
+            format!(
+                "Deleted batch {id} and {}.\nIts input file is kept; to delete it, too: {}",
+                text::plural(batch.counts.finished(), "result"),
+                hint::command(&["files", "delete", &file.to_string()]),
+            )
+        },
+    )?;
     Ok(Exit::Success)
 }
 
 fn not_closed(batch: &Batch) -> CliError {
     let what = format!("batch {} is {}; only a closed batch can be deleted", batch.id, batch.state);
+    let id = batch.id.to_string();
     let remedy = format!(
-        "stop it with `windrow cancel {0}`, wait with `windrow watch {0}` until a worker has closed it, \
-         then delete it.",
-        batch.id
+        "cancel it: {}; wait until a worker has closed it: {}; then delete it.",
+        hint::command(&["cancel", &id]),
+        hint::command(&["watch", &id]),
     );
     CliError::new(Exit::Failed, what, remedy)
 }
 
 /// Asks on the terminal. Without one, `--yes` must be given.
 fn confirm(batch: &Batch) -> anyhow::Result<bool> {
-    let results = text::count(batch.counts.finished());
-    let what = format!("batch {} has {results} results, which would be deleted for good", batch.id);
+    let results = text::plural(batch.counts.finished(), "result");
+    let what = format!("batch {} has {results}, which would be deleted for good", batch.id);
     if !std::io::stdin().is_terminal() {
         return Err(CliError::usage(what, "repeat the command with --yes to delete them.").into());
     }

@@ -2,9 +2,11 @@
 
 use std::fmt;
 
+use serde_json::Value;
 use windrow::store::{Error, Kind};
 
 use crate::exit_code::Exit;
+use crate::hint;
 
 /// An error that carries its exit code and what the user can do about it.
 #[derive(Clone, Debug)]
@@ -12,11 +14,25 @@ pub(crate) struct CliError {
     exit_code: Exit,
     what: String,
     remedy: String,
+    list: Option<List>,
+}
+
+/// What an error lists below its sentence: lines for people, fields for programs.
+#[derive(Clone, Debug)]
+struct List {
+    lines: String,
+    fields: Value,
 }
 
 impl CliError {
     pub(crate) fn new(exit_code: Exit, what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { exit_code, what: what.into(), remedy: remedy.into() }
+        Self { exit_code, what: what.into(), remedy: remedy.into(), list: None }
+    }
+
+    /// Adds a list: lines for people, and the fields of an object that programs get beside the message.
+    pub(crate) fn with_list(mut self, lines: String, fields: Value) -> Self {
+        self.list = Some(List { lines, fields });
+        self
     }
 
     /// A wrong command line (exit code 2).
@@ -42,6 +58,9 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> Exit {
 /// For people: the message, each cause and what to do, one a line.
 pub(crate) fn to_text(error: &anyhow::Error) -> String {
     let mut text = format!("error: {error}\n");
+    if let Some(list) = list(error) {
+        text.push_str(&list.lines);
+    }
     for cause in error.chain().skip(1) {
         text.push_str(&format!("  because {cause}\n"));
     }
@@ -55,14 +74,34 @@ pub(crate) fn to_text(error: &anyhow::Error) -> String {
 pub(crate) fn to_json(error: &anyhow::Error) -> String {
     let causes: Vec<String> = error.chain().skip(1).map(ToString::to_string).collect();
     let exit_code = exit_code(error);
-    let object = serde_json::json!({ "error": {
+    let mut object = serde_json::json!({
         "code": exit_code.as_str(),
         "exit_code": exit_code.code(),
         "message": error.to_string(),
         "because": causes,
         "what_to_do": remedy(error),
-    }});
-    format!("{object}\n")
+    });
+    if let (Value::Object(object), Some(Value::Object(more))) =
+        (&mut object, list(error).map(|list| list.fields.clone()))
+    {
+        object.extend(more);
+    }
+    format!("{}\n", serde_json::json!({ "error": object }))
+}
+
+/// A command line that could not be understood, as every other error; what clap calls a tip is what to
+/// do.
+pub(crate) fn usage_to_json(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let message = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+    let rest: Vec<&str> = lines.collect();
+    let remedy = if rest.is_empty() { "see --help.".to_owned() } else { rest.join(" ") };
+    to_json(&CliError::usage(message, remedy).into())
+}
+
+fn list(error: &anyhow::Error) -> Option<&List> {
+    error.downcast_ref::<CliError>()?.list.as_ref()
 }
 
 fn remedy(error: &anyhow::Error) -> Option<String> {
@@ -70,29 +109,43 @@ fn remedy(error: &anyhow::Error) -> Option<String> {
         return Some(cli_error.remedy.clone());
     }
     let store = error.chain().find_map(|cause| cause.downcast_ref::<Error>());
-    store.map(|error| hint(error).to_owned())
+    store.map(hint)
 }
 
-fn hint(error: &Error) -> &'static str {
-    match error.kind {
+fn hint(error: &Error) -> String {
+    let remedy = match error.kind {
         Kind::Unavailable => {
-            "check that the database is running and has disk space, and that --database names it; then try again."
+            "check that the database is running, takes writes and has disk space, and that --database names it; then try again."
         }
         Kind::Busy | Kind::Contended => {
             "another process holds a lock on it; try again in a moment."
         }
-        Kind::Missing => "check the id (`windrow batches` lists them); it may have been deleted.",
+        Kind::Missing => {
+            let list = hint::command(&["batches"]);
+            return format!(
+                "check the id; it may have been deleted. To list those there are: {list}"
+            );
+        }
         Kind::Conflict => "it exists already, or is still in use; check its state first.",
-        Kind::Refused => "the state of the batch does not allow it; see `windrow status`.",
+        Kind::Refused => {
+            let show = hint::command(&["status", "last"]);
+            return format!(
+                "the state of the batch does not allow it. To see the state of the last one: {show}"
+            );
+        }
         Kind::Invalid => "correct the value named in the message.",
         Kind::Limited => {
             "this owner has too many open batches: wait until one is closed, or cancel one."
         }
         Kind::LeaseLost => "another process took over; run the command again.",
         Kind::Corrupt => {
-            "check that --database names a Windrow database of a version that this program supports; `windrow doctor` checks its contents."
+            let check = hint::command(&["doctor"]);
+            return format!(
+                "check that --database names a Windrow database of a version that this program supports. To check its contents: {check}"
+            );
         }
-    }
+    };
+    remedy.to_owned()
 }
 
 #[cfg(test)]

@@ -27,7 +27,8 @@ pub(crate) enum Exit {
     Outputs,
     /// The configuration is wrong.
     Config,
-    /// The command was stopped before its end.
+    /// The command was stopped before its end, `windrow call` had no reply in time, or `windrow
+    /// delete` was not confirmed.
     Stopped,
 }
 
@@ -79,14 +80,14 @@ Exit codes:
    0  success; for a run: every line completed
    1  failure: the message says why and what to do
    2  the command line is wrong
-   3  the input file is not valid (it is kept with its errors: `windrow files show`)
+   3  the input file is not valid; nothing was sent
    4  `windrow doctor` found an inconsistency
    5  the batch is closed, and some of its lines did not complete
    6  the upstream could not be reached, or was unavailable for too long
    7  the input file changed since the run began
    8  the outputs could not be written; nothing is lost
    9  the configuration is wrong
-  10  stopped before the end; the same command resumes";
+  10  stopped before the end (the same command resumes), no reply in time, or not confirmed";
 
 #[cfg(test)]
 mod tests {

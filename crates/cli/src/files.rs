@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::exit_code::Exit;
 use crate::list::{Columns, ListOr, OwnerArgs, PageArgs, print_page};
-use crate::text;
+use crate::{hint, text};
 
 /// Errors of a file that are shown; `--json` has all of them.
 const ERRORS_SHOWN_MAX: usize = 20;
@@ -50,7 +50,7 @@ pub(crate) struct FileArgs {
 
 /// Takes ids as this program prints them, and as the API does (`file-…`).
 fn file_id(text: &str) -> Result<FileId, String> {
-    let id = text.strip_prefix("file-").unwrap_or(text);
+    let id = ["file-", "file_"].iter().find_map(|prefix| text.strip_prefix(prefix)).unwrap_or(text);
     id.parse().map_err(|_| "not the id of a file; `windrow files` lists them".to_owned())
 }
 
@@ -121,11 +121,16 @@ fn shown(file: &File, lanes: &[FileLane], errors: &[LineError]) -> String {
         line("batch", made.batch.to_string());
     }
     for lane in lanes {
-        line("target", format!("{}: {} lines", lane.target, text::count(lane.lines)));
+        line("target", format!("{}: {}", lane.target, text::plural(lane.lines, "line")));
     }
     for error in errors.iter().take(ERRORS_SHOWN_MAX) {
         let at = error.line.map_or(String::new(), |line| format!("line {line}: "));
         line("invalid", format!("{at}{}", error.message));
+    }
+    if errors.len() > ERRORS_SHOWN_MAX {
+        let all = hint::command(&["files", "show", &file.id.to_string(), "--json"]);
+        let more = text::count((errors.len() - ERRORS_SHOWN_MAX) as u64);
+        line("", format!("… and {more} more: {all}"));
     }
     output.trim_end().to_owned()
 }
@@ -157,8 +162,8 @@ async fn in_use(store: &dyn Store, scope: &Scope, id: FileId) -> anyhow::Result<
         if let Some(batch) = page.rows.iter().find(|batch| batch.file == id) {
             let (batch, state) = (batch.id, batch.state);
             let what = format!("file {id} is needed by batch {batch}, which is {state}");
-            let remedy =
-                format!("wait until the batch is closed, or stop it: windrow cancel {batch}");
+            let cancel = hint::command(&["cancel", &batch.to_string()]);
+            let remedy = format!("wait until the batch is closed, or stop it: {cancel}");
             return Ok(CliError::new(Exit::Failed, what, remedy));
         }
         after = page.next;
@@ -174,7 +179,9 @@ fn file_error(context: &Context, id: FileId, error: windrow::store::Error) -> an
         return error.into();
     }
     let owner = &context.config.owner;
-    let remedy =
-        format!("`windrow files` lists the files of owner {owner}; --owner names another.");
+    let remedy = format!(
+        "list the files of owner {owner}: {}; --owner names another.",
+        hint::command(&["files"])
+    );
     CliError::new(Exit::Failed, format!("there is no file {id}"), remedy).into()
 }

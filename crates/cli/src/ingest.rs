@@ -15,7 +15,8 @@ use crate::clock::Stopwatch;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit_code::Exit;
-use crate::text;
+use crate::upstream::lane_upstreams;
+use crate::{hint, input_format, text};
 
 /// Errors that are printed; `windrow files show` has those that are kept.
 const ERRORS_SHOWN_MAX: usize = 20;
@@ -35,14 +36,15 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     let reader = open(&args.file).await?;
-    let store = context.open().await?;
     let own_name = || args.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let reader = input_format::lines(&args.file.display().to_string(), reader).await?;
+    let store = context.open().await?;
     let file = NewFile {
         id: FileId::new(),
         owner: context.config.owner.clone(),
         name: args.name.unwrap_or_else(own_name),
         purpose: "batch".to_owned(),
-        expires_at: None,
+        expires_at: context.input_expires_at(),
     };
     let started = Stopwatch::start();
     let done =
@@ -51,36 +53,45 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
         )?;
     let took = started.elapsed();
     let batch = if args.batch && done.errors.is_empty() {
-        Some(store.create_batch(over(&done.file)).await?)
+        let upstreams = lane_upstreams(&context.config, None)?;
+        Some(store.create_batch(NewBatch { upstreams, ..over(&done.file) }).await?)
     } else {
         None
     };
     if context.json {
-        let Ingested { file, errors, errors_total } = &done;
+        let Ingested { file, errors, errors_total, unknown_keys } = &done;
         let value = json!({
             "file": file, "errors": errors, "errors_total": errors_total, "batch": batch,
+            "unknown_keys": unknown_keys,
         });
         text::print_line(&value.to_string())?;
     } else if done.errors.is_empty() {
         let file = &done.file;
         text::print_line(&format!(
-            "file {}: {} requests, {} in {} ({} lines/s)",
+            "file {}: {}, {} in {} ({} lines/s)",
             file.id,
-            text::count(file.lines),
+            text::plural(file.lines, "request"),
             text::size(file.bytes),
             text::time(took),
             text::rate(file.lines, took),
         ))?;
+        if let Some(warning) = unknown_keys(&done) {
+            text::print_line(&warning)?;
+        }
         if let Some(batch) = batch {
-            text::print_line(&format!("batch {}: start `windrow work` to run it", batch.id))?;
+            let work = hint::command(&["work", "--to", "URL"]);
+            text::print_line(&format!("batch {}: to run it: {work}", batch.id))?;
         }
     } else {
+        let id = done.file.id.to_string();
         text::print_line(&format!(
-            "file {} does not validate: {} errors. It is kept with them, and cannot be run.\n{}What to \
-             do: correct these lines and take the file in again.",
-            done.file.id,
-            text::count(done.errors_total),
-            faults(&done)
+            "file {id} does not validate: {}. It is kept, and cannot be run.\n{}What to do: correct \
+             these lines and load the file again.\nTo see all that is kept of what is wrong: {}\nTo \
+             delete it: {}",
+            text::plural(done.errors_total, "error"),
+            faults(&done),
+            hint::command(&["files", "show", &id, "--json"]),
+            hint::command(&["files", "delete", &id]),
         ))?;
     }
     Ok(if done.errors.is_empty() { Exit::Success } else { Exit::Invalid })
@@ -100,19 +111,40 @@ async fn open(path: &PathBuf) -> anyhow::Result<Pin<Box<dyn AsyncRead + Send>>> 
         return Ok(Box::pin(tokio::io::stdin()));
     }
     let file = tokio::fs::File::open(path).await;
-    let file = file.with_context(|| format!("could not open {}", path.display()))?;
+    let file = file.with_context(|| {
+        let what = format!("could not open {}", path.display());
+        CliError::new(Exit::Failed, what, "check the path; `-` reads standard input.")
+    })?;
     Ok(Box::pin(file))
+}
+
+/// A warning about names of lines that nothing is done with; none when there are none.
+pub(crate) fn unknown_keys(done: &Ingested) -> Option<String> {
+    let names = done.unknown_keys.iter();
+    let names: Vec<String> =
+        names.map(|(name, lines)| format!("`{name}` ({})", text::plural(*lines, "line"))).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "Warning: nothing is done with {}; a line has `custom_id`, `method`, `url` and `body`.",
+            text::one_line(&names.join(", "))
+        )
+    })
 }
 
 /// A file that cannot be run, with what is wrong with its lines.
 pub(crate) fn invalid(name: &str, done: &Ingested) -> CliError {
-    let what = format!(
-        "{name} does not validate: {} errors\n{}",
-        text::count(done.errors_total),
-        faults(done).trim_end()
-    );
-    let remedy = "correct these lines and run the same command again; nothing was sent.";
-    CliError::new(Exit::Invalid, what, remedy)
+    let what = format!("{name} does not validate: {}", text::plural(done.errors_total, "error"));
+    let remedy = match done.errors.len() {
+        0..=ERRORS_SHOWN_MAX => {
+            "correct these lines and run the same command again; nothing was sent."
+        }
+        _ => {
+            "correct these lines and run the same command again; nothing was sent. With --json it \
+             lists the first 1,000 errors."
+        }
+    };
+    let list = json!({ "errors": done.errors, "errors_total": done.errors_total });
+    CliError::new(Exit::Invalid, what, remedy).with_list(faults(done), list)
 }
 
 /// What is wrong with a file, line by line.
@@ -123,7 +155,8 @@ fn faults(done: &Ingested) -> String {
         output.push_str(&format!("  {line}{} [{}]\n", text::one_line(&error.message), error.code));
     }
     if done.errors.len() > ERRORS_SHOWN_MAX {
-        output.push_str("  …\n");
+        let more = done.errors_total - ERRORS_SHOWN_MAX as u64;
+        output.push_str(&format!("  … and {} more\n", text::count(more)));
     }
     output
 }

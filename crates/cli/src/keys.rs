@@ -12,6 +12,7 @@ use crate::clock;
 use crate::context::Context;
 use crate::exit_code::Exit;
 use crate::list::OwnerArgs;
+use crate::ranges;
 use crate::table::Table;
 
 /// Create, list and revoke API keys.
@@ -40,7 +41,7 @@ struct CreateArgs {
     #[arg(long)]
     admin: bool,
     /// Expire the key after this many days
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    #[arg(long, value_name = "N", value_parser = ranges::whole(1_u32, 36_500))]
     days: Option<u32>,
 }
 
@@ -53,7 +54,12 @@ struct ListArgs {
 #[derive(Debug, clap::Args)]
 struct RevokeArgs {
     /// The id of the key, as `windrow keys list` prints it
+    #[arg(value_parser = key_id)]
     key: KeyId,
+}
+
+fn key_id(text: &str) -> Result<KeyId, String> {
+    text.parse().map_err(|_| "not the id of a key; `windrow keys list` shows them".to_owned())
 }
 
 pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {

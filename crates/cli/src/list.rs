@@ -8,13 +8,14 @@ use windrow::store::inspect::{PAGE_MAX, Page};
 
 use crate::context::Context;
 use crate::exit_code::Exit;
+use crate::ranges;
 use crate::table::Table;
 
 /// Which page of a list.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct PageArgs {
     /// Maximum number of rows
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_MAX)))]
+    #[arg(long, default_value_t = 20, value_parser = ranges::whole(1, PAGE_MAX))]
     pub(crate) limit: u32,
     /// Continue after the previous page, with the cursor that it printed
     #[arg(long, value_name = "CURSOR")]

@@ -4,6 +4,7 @@
 //! in `--help` and stay; results and summaries go to standard output, everything else to standard
 //! error.
 
+mod attempts;
 mod batch_run;
 mod batch_selector;
 mod batches;
@@ -15,21 +16,27 @@ mod control;
 mod database;
 mod delete;
 mod demo;
+mod destination;
 mod doctor;
 mod error;
 mod exit_code;
 mod files;
+mod hint;
+mod holders;
 mod ingest;
+mod input_format;
 mod keys;
 mod list;
 mod log;
 mod message_runner;
 mod messages;
 mod migrate;
+mod output_files;
 mod output_target;
 mod outputs;
 mod process;
 mod progress;
+mod ranges;
 mod results;
 mod retry;
 mod run;
@@ -38,12 +45,14 @@ mod signals;
 mod table;
 mod text;
 mod upstream;
+mod upstreams;
 mod watch;
 mod work;
+mod workers;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use config::{Config, Flags};
 use context::Context;
 use exit_code::{EXIT_CODES, Exit};
@@ -80,8 +89,8 @@ enum Command {
     Ingest(ingest::Args),
     /// List, show and delete files: inputs of batches, and their outputs
     Files(files::Args),
-    /// List batches, newest first
-    Batches(batches::ListArgs),
+    /// List batches, newest first, or move one to another upstream
+    Batches(batches::Args),
     /// Show one batch with its counts
     Status(batches::StatusArgs),
     /// Show the progress of a batch until it is closed
@@ -89,7 +98,7 @@ enum Command {
     /// Pause a batch: requests in flight may finish, no new ones start
     Pause(control::PauseArgs),
     /// Resume a paused batch
-    Resume(control::Args),
+    Resume(control::ResumeArgs),
     /// Cancel a batch: requests in flight may finish, the rest never runs
     Cancel(control::Args),
     /// Run finished lines of a batch again, by default the failed ones
@@ -100,8 +109,10 @@ enum Command {
     Results(results::Args),
     /// Export finished lines of a batch as JSONL, CSV or XLSX
     Export(results::ExportArgs),
-    /// Show the failed attempts of one line
-    Attempts(batches::AttemptsArgs),
+    /// Show every attempt of one line
+    Attempts(attempts::Args),
+    /// List upstreams and which processes serve them; accept a new URL or key of one
+    Upstreams(upstreams::Args),
     /// Call a method of an object and wait for the reply
     Call(messages::call::Args),
     /// List calls, show one call, or show call statistics
@@ -130,7 +141,10 @@ enum Command {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let Cli { command, flags } = Cli::parse();
+    let Cli { command, flags } = match parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage_error(&error),
+    };
     let json = flags.json;
     match Box::pin(start(command, &flags)).await {
         Ok(exit_code) => exit_code.into(),
@@ -139,6 +153,26 @@ async fn main() -> ExitCode {
             error::exit_code(&error).into()
         }
     }
+}
+
+/// Reads the command line, and remembers its flags for the commands that messages print.
+fn parse() -> Result<Cli, clap::Error> {
+    let mut definition = Cli::command();
+    let matches = definition.try_get_matches_from_mut(std::env::args_os())?;
+    hint::remember(&definition, &matches);
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut definition))
+}
+
+/// Prints what is wrong with the command line, or the help that was asked for.
+fn usage_error(error: &clap::Error) -> ExitCode {
+    let wants_json = std::env::args_os().any(|word| word == "--json");
+    if error.use_stderr() && wants_json {
+        eprint!("{}", error::usage_to_json(error));
+        return Exit::Usage.into();
+    }
+    // A reader that went away is no error.
+    let _ = error.print();
+    if error.use_stderr() { Exit::Usage.into() } else { Exit::Success.into() }
 }
 
 async fn start(command: Command, flags: &Flags) -> anyhow::Result<Exit> {
@@ -158,14 +192,15 @@ async fn start(command: Command, flags: &Flags) -> anyhow::Result<Exit> {
         Command::Ingest(args) => ingest::run(&context, args).await,
         Command::Files(args) => files::run(&context, args).await,
         Command::Delete(args) => delete::run(&context, args).await,
-        Command::Batches(args) => batches::list(&context, args).await,
+        Command::Batches(args) => batches::run(&context, args).await,
+        Command::Upstreams(args) => upstreams::run(&context, args).await,
         Command::Status(args) => batches::status(&context, args).await,
         Command::Watch(args) => watch::run(&context, args).await,
         Command::Pause(args) => control::pause(&context, args).await,
         Command::Resume(args) => control::resume(&context, args).await,
         Command::Cancel(args) => control::cancel(&context, args).await,
         Command::Retry(args) => retry::run(&context, args).await,
-        Command::Attempts(args) => batches::attempts(&context, args).await,
+        Command::Attempts(args) => attempts::run(&context, args).await,
         Command::Call(args) => messages::call::run(&context, args).await,
         Command::Calls(args) => messages::calls::run(&context, args).await,
         Command::Messages(args) => messages::queues::run(&context, args).await,

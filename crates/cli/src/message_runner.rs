@@ -8,15 +8,11 @@
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
-use windrow::domain::attempt::Failure;
 use windrow::engine::clock::Clock;
 use windrow::engine::deliver::webhook::Webhook;
-use windrow::engine::deliver::{
-    BadOption, Inbox, OutgoingMessage, Patterns, Publisher, Route, Routes,
-};
-use windrow::engine::messages::{Client, Gauges, Options, Runner, Running, http};
+use windrow::engine::deliver::{BadOption, Inbox, Publisher, Route, Routes};
+use windrow::engine::messages::{Client, Gauges, Runner, Running, http};
 use windrow::engine::signal::Stop;
-use windrow::store::event::BATCH_KINDS;
 use windrow::store::{Kind, Store};
 use windrow_brokers::nats::{NatsConsumer, NatsPublisher};
 use windrow_brokers::rabbitmq::{RabbitConsumer, RabbitPublisher};
@@ -33,7 +29,7 @@ pub(crate) struct MessageRunner {
     consumers: Vec<Consumer>,
 }
 
-/// Fills the inbox.
+/// A broker's consumer that fills the inbox.
 enum Consumer {
     Nats(NatsConsumer),
     Rabbitmq(RabbitConsumer),
@@ -106,7 +102,7 @@ fn runner(
 ) -> anyhow::Result<windrow::engine::messages::Builder> {
     let Tables { objects, inbox, publish, .. } = &config.tables;
     let lifecycle = !publish.is_empty();
-    let options = Options { lifecycle, ..config.bounds.messages.clone() };
+    let options = config.bounds.messages.clone().lifecycle(lifecycle);
     let mut builder = Runner::builder(store.clone(), config.service.clone())
         .options(options)
         .routes(routes(config)?);
@@ -122,8 +118,7 @@ fn runner(
     Ok(builder)
 }
 
-/// The publishers. Messages about batches that no publisher takes are discarded; they are not dead
-/// letters.
+/// The publishers. Messages about batches that no publisher takes are dropped by the engine.
 fn routes(config: &Config) -> anyhow::Result<Routes> {
     let mut routes = Vec::new();
     for (name, publish) in &config.tables.publish {
@@ -142,30 +137,7 @@ fn routes(config: &Config) -> anyhow::Result<Routes> {
         let publisher = publisher.map_err(|bad| bad_option("publish", name, bad))?;
         routes.push(Route::new(publish.patterns.clone(), publisher));
     }
-    if !routes.is_empty() {
-        routes.push(Route::new(of_batches(), Arc::new(Discard)));
-    }
     Ok(Routes::new(routes)?)
-}
-
-/// Messages about batches.
-fn of_batches() -> Patterns {
-    let kinds = BATCH_KINDS.into_iter().map(Into::into).collect();
-    Patterns { kinds, streams: vec!["batch/*".into()], owners: Vec::new() }
-}
-
-/// Discards messages that no other route takes.
-struct Discard;
-
-#[async_trait::async_trait]
-impl Publisher for Discard {
-    fn name(&self) -> &str {
-        "(nowhere)"
-    }
-
-    async fn publish(&self, _: &OutgoingMessage) -> Result<(), Failure> {
-        Ok(())
-    }
 }
 
 fn consumers(config: &Config, client: &Client) -> anyhow::Result<Vec<Consumer>> {
@@ -217,21 +189,5 @@ fn refused(config: &Config, error: windrow::store::Error) -> anyhow::Error {
             ))
         }
         _ => error.context("messages could not be started"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use windrow::domain::Owner;
-
-    use super::*;
-
-    #[test]
-    fn a_message_about_a_batch_that_no_publisher_takes_is_no_dead_letter() {
-        let owner = Owner::new("ann").unwrap();
-        let patterns = of_batches();
-        assert!(patterns.matches(&owner, "batch/1", "batch.cancelled"));
-        assert!(!patterns.matches(&owner, "batch/1", "batch.placed"));
-        assert!(!patterns.matches(&owner, "orders", "batch.completed"));
     }
 }

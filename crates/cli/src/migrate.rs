@@ -3,8 +3,8 @@
 use crate::context::Context;
 use crate::exit_code::Exit;
 
-/// Migrate the database schema. Every command does so when it opens an older database; this one does
-/// only that, for example with a role that may change tables.
+/// Create the database schema, or bring it up to date. `run`, `ingest`, `serve`, `work` and `keys create`
+/// do so by themselves; commands that read never do.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 

@@ -102,8 +102,13 @@ fn staged(path: &Path) -> io::Result<tempfile::NamedTempFile> {
 
 async fn put_standard(fill: impl AsyncFnOnce(Out<'_>) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let mut out = tokio::io::stdout();
-    match fill(&mut out).await {
-        Ok(()) => Ok(out.flush().await?),
+    let filled = match fill(&mut out).await {
+        // What is written last may fail only here.
+        Ok(()) => out.flush().await.map_err(anyhow::Error::from),
+        failed => failed,
+    };
+    match filled {
+        Ok(()) => Ok(()),
         // A reader that went away (`| head`) has what it wanted.
         Err(error) if is_broken_pipe(&error) => Ok(()),
         Err(error) => Err(error),

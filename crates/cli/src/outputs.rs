@@ -10,6 +10,7 @@ use windrow::engine::storage::Storage;
 use windrow::store::batch::Batch;
 use windrow::store::{Scope, Store};
 
+use crate::hint;
 use crate::output_target::{Out, OutputTarget};
 
 /// Which of the two files of a batch.
@@ -45,10 +46,11 @@ pub(crate) struct Results<'a> {
 impl Results<'_> {
     /// Writes one of the two files; an error says where and what to do.
     pub(crate) async fn put(&self, kind: OutputKind, output: &OutputTarget) -> anyhow::Result<()> {
+        let id = self.batch.id.to_string();
         let remedy = format!(
-            "free disk space or choose another file, then `windrow results {} --out FILE`, or the same \
-             command again; nothing is lost.",
-            self.batch.id
+            "free disk space or choose another file, then run the same command again, or: {}; nothing \
+             is lost.",
+            hint::command(&["results", &id, "--out", "FILE"])
         );
         output.put(remedy, async |out| self.copy(kind, out).await).await
     }

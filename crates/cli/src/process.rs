@@ -14,11 +14,14 @@ use tokio::task::JoinSet;
 use windrow::engine::execute::Executor;
 use windrow::engine::signal::Stop;
 use windrow::engine::storage::Storage;
-use windrow::engine::{Engine, Event, Handle, Progress, Report};
+use windrow::engine::{Engine, EngineEvent, Handle, Progress, Report};
 use windrow::store::Store;
 use windrow::store::batch::Batch;
+use windrow_brokers::status_cache::StatusWriter;
 
 use crate::context::Context;
+use crate::error::CliError;
+use crate::exit_code::Exit;
 use crate::message_runner::MessageRunner;
 use crate::signals::{Signals, exit_at_once};
 
@@ -39,6 +42,8 @@ pub(crate) struct Process {
     engine: Option<Engine>,
     pub(crate) messages: Option<MessageRunner>,
     server: Option<BoxFuture<'static, anyhow::Result<()>>>,
+    /// Keeps the status of closed batches for others.
+    statuses: Option<StatusWriter>,
     stop: Stop,
     signals: Signals,
 }
@@ -66,7 +71,13 @@ impl Process {
                 .service(service)
                 .build()
         });
-        Ok(Self { engine, messages, server: None, stop: Stop::new(), signals })
+        let statuses = context.config.tables.status_cache.clone();
+        let statuses = statuses.map(StatusWriter::new).transpose().map_err(|bad| {
+            let remedy = "correct it; docs/configuration.md lists the options.";
+            let what = "the configuration of [status_cache] is not valid";
+            anyhow::Error::new(bad).context(CliError::new(Exit::Config, what, remedy))
+        })?;
+        Ok(Self { engine, messages, server: None, statuses, stop: Stop::new(), signals })
     }
 
     /// The handle of the engine, if this process runs batches.
@@ -89,7 +100,8 @@ impl Process {
         on_closed: impl Fn(&Batch) + Send + 'static,
     ) -> anyhow::Result<Summary> {
         let handle = self.engine();
-        let Self { engine, messages, server, stop, mut signals } = self;
+        let Self { engine, messages, server, statuses, stop, mut signals } = self;
+        let (mut writing, engine_ended) = (JoinSet::new(), Stop::new());
         let (mut tasks, mut watchers) = (Tasks::new(), JoinSet::new());
         if let Some(server) = server {
             tasks.spawn(async move { server.await.map(|()| None) });
@@ -100,13 +112,21 @@ impl Process {
         }
         if let Some(engine) = engine {
             watchers.spawn(watch_closed(engine.handle().subscribe(), on_closed));
+            if let Some(statuses) = statuses {
+                let (events, ended) = (engine.handle().subscribe(), engine_ended.clone());
+                writing.spawn(write_statuses(events, statuses, ended));
+            }
             tasks.spawn(async move { Ok(Some(engine.run().await?)) });
         }
         let stop_all = || {
             stop.give();
             handle.iter().for_each(Handle::stop);
         };
-        let report = join_all(&mut tasks, &mut signals, stop_all).await?.unwrap_or_default();
+        let report = join_all(&mut tasks, &mut signals, stop_all).await;
+        engine_ended.give();
+        // Each write has a bound of its own, and there are few.
+        while writing.join_next().await.is_some() {}
+        let report = report?.unwrap_or_default();
         Ok(Summary { report, progress: handle.map(|handle| handle.progress()).unwrap_or_default() })
     }
 }
@@ -141,11 +161,34 @@ async fn join_all(
 }
 
 /// Calls `on_closed` for each batch that is closed, until the engine ends.
-async fn watch_closed(mut events: broadcast::Receiver<Event>, on_closed: impl Fn(&Batch)) {
+async fn watch_closed(mut events: broadcast::Receiver<EngineEvent>, on_closed: impl Fn(&Batch)) {
     loop {
         match events.recv().await {
-            Ok(Event::Closed { batch }) => on_closed(&batch),
-            Ok(Event::OutputFailed { .. }) | Err(RecvError::Lagged(_)) => {}
+            Ok(EngineEvent::Closed { batch }) => on_closed(&batch),
+            Ok(EngineEvent::OutputFailed { .. }) | Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
+/// Writes the status of each batch that is closed, until the engine has ended and all are written.
+async fn write_statuses(
+    mut events: broadcast::Receiver<EngineEvent>,
+    statuses: StatusWriter,
+    ended: Stop,
+) {
+    loop {
+        let event = tokio::select! {
+            biased;
+            event = events.recv() => event,
+            () = ended.given() => return,
+        };
+        match event {
+            Ok(EngineEvent::Closed { batch }) => statuses.write(&batch).await,
+            Ok(EngineEvent::OutputFailed { .. }) => {}
+            Err(RecvError::Lagged(missed)) => {
+                tracing::warn!(missed, "more batches were closed than Redis was told of");
+            }
             Err(RecvError::Closed) => return,
         }
     }

@@ -1,5 +1,6 @@
 //! `windrow results` and `windrow export`: the results of a batch, as files.
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
@@ -9,6 +10,7 @@ use windrow::engine::storage::Storage;
 
 use crate::batch_selector::BatchSelector;
 use crate::context::Context;
+use crate::error::CliError;
 use crate::exit_code::Exit;
 use crate::output_target::OutputTarget;
 use crate::outputs::{OutputKind, Results};
@@ -35,7 +37,9 @@ pub(crate) struct ExportArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t = FormatArg::Jsonl)]
     format: FormatArg,
-    /// Columns, separated by commas; `response:/a/b` is a JSON pointer into the response
+    /// Columns, separated by commas: line, custom_id, target, status, attempts, http_status, error_code,
+    /// error, finished_at, response, earlier, or a JSON pointer into the response, for example
+    /// `response:/choices/0/message/content` [default: all but `earlier` and the pointers]
     #[arg(long, value_name = "COLUMN", value_delimiter = ',', value_parser = column)]
     columns: Vec<Column>,
     /// Only lines with these statuses, separated by commas: completed, failed, not_found, skipped
@@ -82,6 +86,11 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
 pub(crate) async fn export(context: &Context, args: ExportArgs) -> anyhow::Result<Exit> {
     let output = OutputTarget::of(args.out);
     output.check()?;
+    let is_terminal = output == OutputTarget::Standard && std::io::stdout().is_terminal();
+    if is_terminal && matches!(args.format, FormatArg::Xlsx) {
+        let what = "a spreadsheet is not written to a terminal";
+        return Err(CliError::usage(what, "name a file: --out FILE.xlsx").into());
+    }
     let store = context.open_existing().await?;
     let batch = args.batch.find(context, &*store).await?;
     let mut export = Export { statuses: args.status, defuse: args.defuse, ..Export::default() };

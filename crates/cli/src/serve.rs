@@ -10,21 +10,23 @@ use url::Url;
 use windrow::domain::{KeyId, Role, Target};
 use windrow::engine::clock::Clock;
 use windrow::engine::execute::Executor;
+use windrow::engine::execute::http::Upstream;
 use windrow::engine::messages::Client;
+use windrow::store::batch::LaneUpstreams;
 use windrow::store::{Kind, Store};
 use windrow_server::api_key::{ApiKey, KeySpec};
 use windrow_server::throttled_executor::ThrottledExecutor;
 use windrow_server::tls::Tls;
 use windrow_server::{App, Messages, Metrics, Parts, Routes, Unserved};
 
-use crate::config::LogFormat;
+use crate::config::{LogFormat, listen_address};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit_code::Exit;
 use crate::message_runner::MessageRunner;
 use crate::process::{Process, Workload};
 use crate::run::url;
-use crate::upstream::{DEFAULT, UpstreamArgs};
+use crate::upstream::{DEFAULT, UpstreamArgs, lane_upstreams, without_model};
 use crate::{keys, log, text};
 
 /// The environment variable that sets the admin key.
@@ -33,8 +35,9 @@ const ADMIN_KEY: &str = "WINDROW_ADMIN_KEY";
 /// Serve the HTTP API and run batches and messages until SIGTERM or SIGINT.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Address to listen on [env: WINDROW_LISTEN] [default: 127.0.0.1:8080]
-    #[arg(long, value_name = "ADDR")]
+    /// Address to listen on, HOST:PORT; without a host, on this machine only [env: WINDROW_LISTEN]
+    /// [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR", value_parser = listen_address)]
     listen: Option<SocketAddr>,
     /// Base URL of the upstream for models that the configuration does not name
     #[arg(long, value_name = "URL", value_parser = url)]
@@ -75,7 +78,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     let parts = Parts {
         store: store.clone(),
         storage,
-        routes: Arc::new(Served::new(context, &args)),
+        routes: Arc::new(Served::new(context, &args)?),
         engine: process.engine(),
         executor,
         work: context.config.bounds.engine.clone(),
@@ -89,7 +92,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     } else {
         App::with_messages(parts, messages(process.messages.as_ref(), &store))
     };
-    greet(context, &*store, &listener, process.engine().is_none()).await?;
+    let upstreams = if args.no_work { Vec::new() } else { upstreams(context, args.to.as_ref()) };
+    greet(context, &*store, &listener, &upstreams).await?;
     drop(store);
     process.serve(|stop| async move {
         app.serve(listener, tls, stop).await.context("the server ended")
@@ -97,7 +101,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     let summary = process.run_until_stopped(move |batch| metrics.observe_closed(batch)).await?;
     let released = summary.report.released;
     context.print_result(&serde_json::json!({ "released": released }), || {
-        format!("Stopped: released {} lines.", text::count(released))
+        format!("Stopped: released {}.", text::plural(released, "line"))
     })?;
     Ok(Exit::Success)
 }
@@ -134,23 +138,42 @@ fn tls(context: &Context) -> anyhow::Result<Option<Tls>> {
     Ok(Some(tls))
 }
 
+/// Where the requests of batches go, the one of `--to` first.
+fn upstreams(context: &Context, to: Option<&Url>) -> Vec<String> {
+    let configured = context.config.upstreams.iter();
+    let configured = configured.filter(|(name, _)| to.is_none() || *name != DEFAULT);
+    let configured = configured.map(|(_, table)| table.base_url.clone());
+    let mut all: Vec<String> = to.map(ToString::to_string).into_iter().chain(configured).collect();
+    all.dedup();
+    all
+}
+
 /// Prints the address, and on the first start the admin key, which is shown only once.
 async fn greet(
     context: &Context,
     store: &dyn Store,
     listener: &TcpListener,
-    no_work: bool,
+    upstreams: &[String],
 ) -> anyhow::Result<()> {
     let made = admin_key(context, store).await?;
     let scheme = if context.config.tls.is_some() { "https" } else { "http" };
     let address = format!("{scheme}://{}", listener.local_addr()?);
+    let database = context.config.database.to_string();
     let value = serde_json::json!({
         "listening": address,
         "admin_key": made.as_ref().map(ApiKey::reveal),
+        "database": database,
+        "upstreams": upstreams,
     });
     context.print_result(&value, || {
-        let work = if no_work { ", without a batch worker" } else { "" };
-        let mut output = format!("Listening on {address}{work}.");
+        let sends = match upstreams {
+            [] => "no upstream: batches are run by `windrow work`".to_owned(),
+            all => format!("requests go to {}", all.join(", ")),
+        };
+        let mut output = format!(
+            "Listening on {address}; the API is described at {address}/docs.\nDatabase: {database}; \
+             {sends}."
+        );
         if let Some(api_key) = &made {
             output += &format!("\nAdmin key (shown only once): {}", api_key.reveal());
         }
@@ -198,30 +221,70 @@ fn not_admins(why: &str) -> anyhow::Error {
     CliError::new(Exit::Config, format!("the key in {ADMIN_KEY} {why}"), remedy).into()
 }
 
-/// Which targets have an upstream, and which endpoints of them.
+/// Which targets have an upstream, and what may be asked of each.
 struct Served {
-    named: HashMap<Target, Vec<String>>,
-    /// Endpoints of all other targets; none when those are refused.
-    others: Option<Vec<String>>,
+    named: HashMap<Target, Upstream>,
+    /// What may be asked of all other targets; none when those are refused.
+    others: Option<Upstream>,
+    /// Whether some upstream allows other methods than POST.
+    allows_methods: bool,
+    /// Whether the workers alone know what may be asked for.
+    leaves_checks: bool,
+    /// Where lines of new batches go.
+    upstreams: LaneUpstreams,
 }
 
 impl Served {
-    fn new(context: &Context, args: &Args) -> Self {
+    fn new(context: &Context, args: &Args) -> anyhow::Result<Self> {
         let tables = &context.config.upstreams;
         let named = tables.iter().filter(|(name, _)| *name != DEFAULT).flat_map(|(_, table)| {
-            table.targets.iter().map(|target| (target.clone(), table.endpoints.clone()))
+            table.targets.iter().map(|target| (target.clone(), table.clone()))
         });
-        let default = tables.get(DEFAULT).map(|table| table.endpoints.clone());
+        let mut named: HashMap<_, _> = named.collect();
+        let default = tables.get(DEFAULT).cloned();
         // A server without a worker and without upstreams leaves the check to the workers.
-        let anything = args.to.is_some() || (args.no_work && tables.is_empty());
-        Self { named: named.collect(), others: default.or(anything.then(Vec::new)) }
+        let leaves_checks = args.no_work && tables.is_empty();
+        let anything = args.to.is_some() || leaves_checks;
+        let others = default.or(anything.then(Upstream::default));
+        let upstreams = lane_upstreams(&context.config, args.to.as_ref())?;
+        let methods = |table: &Upstream| table.method.is_some() || !table.methods.is_empty();
+        let allows_methods = leaves_checks || tables.values().any(methods);
+        if others.is_none()
+            && let Some((_, table)) = without_model(&context.config)
+        {
+            named.entry(Target::no_model()).or_insert_with(|| table.clone());
+        }
+        Ok(Self { named, others, allows_methods, leaves_checks, upstreams })
+    }
+
+    fn of(&self, target: &Target) -> Option<&Upstream> {
+        self.named.get(target).or(self.others.as_ref())
     }
 }
 
 impl Routes for Served {
     fn check(&self, target: &Target, endpoint: &str) -> Result<(), Unserved> {
-        let endpoints = self.named.get(target).or(self.others.as_ref()).ok_or(Unserved::Target)?;
-        let is_served = endpoints.is_empty() || endpoints.iter().any(|known| known == endpoint);
-        if is_served { Ok(()) } else { Err(Unserved::Endpoint) }
+        let table = self.of(target).ok_or(Unserved::Target)?;
+        if table.allows_path(endpoint) { Ok(()) } else { Err(Unserved::Endpoint) }
+    }
+
+    fn mixes_paths(&self, target: &Target) -> bool {
+        self.of(target).is_some_and(|table| !table.paths.is_empty())
+    }
+
+    fn allows_methods(&self) -> bool {
+        self.allows_methods
+    }
+
+    fn allows_method(&self, target: &Target, method: &str) -> bool {
+        self.of(target).is_some_and(|table| match &table.methods[..] {
+            // A method of the table's own takes the place of what lines say.
+            [] => self.leaves_checks || table.method.is_some() || method == "POST",
+            methods => methods.iter().any(|known| known == method),
+        })
+    }
+
+    fn upstreams(&self, _: &str) -> LaneUpstreams {
+        self.upstreams.clone()
     }
 }

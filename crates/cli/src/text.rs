@@ -16,6 +16,19 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
+/// A number with its noun: `1 line`, `1,000 lines`.
+pub(crate) fn plural(number: u64, noun: &str) -> String {
+    if number == 1 {
+        return format!("1 {noun}");
+    }
+    let noun = match noun.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies"),
+        None if noun.ends_with("ch") => format!("{noun}es"),
+        None => format!("{noun}s"),
+    };
+    format!("{} {noun}", count(number))
+}
+
 /// Seconds, or milliseconds when it is short.
 pub(crate) fn time(time: Duration) -> String {
     match time.as_secs_f64() {
@@ -69,7 +82,7 @@ pub(crate) fn rate(number: u64, time: Duration) -> String {
     count(u64::try_from(rate).unwrap_or(u64::MAX))
 }
 
-/// Megabytes.
+/// A size in megabytes, for people.
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         0..100_000 => format!("{} bytes", count(bytes)),
@@ -102,6 +115,9 @@ mod tests {
     fn numbers_are_grouped() {
         let groups = [0, 999, 1000, 1_234_567].map(count);
         assert_eq!(groups, ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(plural(1, "line"), "1 line");
+        assert_eq!([plural(0, "line"), plural(1000, "retry")], ["0 lines", "1,000 retries"]);
+        assert_eq!(plural(2, "batch"), "2 batches");
         assert_eq!([999, 2_345_678].map(size), ["999 bytes", "2.3 MB"]);
         assert_eq!(rate(500, Duration::from_millis(250)), "2,000");
         assert_eq!(time(Duration::from_micros(1500)), "1.5 ms");

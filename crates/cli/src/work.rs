@@ -33,6 +33,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     let _log = log::start(&context.config, args.log_format)?;
+    context.config.refuse_unused("work", &["engine", "messages"])?;
     let messages = !args.no_messages;
     let executor = args.upstream.executor_for_all(context, args.to.as_ref(), messages)?;
     let executor = executor.map(|executor| Arc::new(executor) as Arc<dyn Executor>);
@@ -51,10 +52,10 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     });
     context.print_result(&value, || {
         format!(
-            "Stopped: finished {} lines, closed {} batches, released {} lines.",
-            text::count(progress.finished),
-            text::count(report.closed),
-            text::count(report.released),
+            "Stopped: finished {}, closed {}, released {}.",
+            text::plural(progress.finished, "line"),
+            text::plural(report.closed, "batch"),
+            text::plural(report.released, "line"),
         )
     })?;
     Ok(Exit::Success)

@@ -1,4 +1,4 @@
-//! What one try of a line gave.
+//! What one attempt of a line gave.
 //!
 //! Holds throughout: a refused, slow or missing upstream is data here, never an error that climbs.
 
@@ -53,7 +53,7 @@ impl Status {
     }
 }
 
-/// Why a try did not give an answer.
+/// Why an attempt did not give an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
@@ -71,7 +71,7 @@ pub enum Class {
     NotFound,
     /// The request itself is wrong (other 4xx): trying again cannot help.
     Permanent,
-    /// It had a result, which was put back to run again. No try gives this: it is history.
+    /// It had a result, which was put back to run again. No attempt gives this: it is history.
     Reprocessed,
 }
 
@@ -89,11 +89,21 @@ impl Class {
     ];
 
     /// Whether the target's answer is known. After a failed connection or a timeout it is not: the
-    /// target may have done the work, so the next try must carry the same key.
+    /// target may have done the work, so the next attempt must carry the same key.
     pub fn is_answered(self) -> bool {
         match self {
             Class::Network | Class::Timeout => false,
             Class::Throttled | Class::Server | Class::Unacceptable => true,
+            Class::NotFound | Class::Permanent | Class::Reprocessed => true,
+        }
+    }
+
+    /// Whether an attempt that ended so is one of those that a line has. A target that asks for fewer
+    /// requests says nothing about the line: the line waits, however often that is.
+    pub fn is_counted(self) -> bool {
+        match self {
+            Class::Throttled => false,
+            Class::Server | Class::Network | Class::Timeout | Class::Unacceptable => true,
             Class::NotFound | Class::Permanent | Class::Reprocessed => true,
         }
     }

@@ -61,6 +61,8 @@ pub enum Event {
     Closed,
     /// Finished lines were put back to run again.
     Reprocessed,
+    /// It was stopped, and goes on: what never ran runs.
+    Continued,
 }
 
 /// An event that the state does not allow.
@@ -127,6 +129,11 @@ pub fn apply(from: State, event: Event) -> Result<State, Refused> {
             S::Cancelling | S::Expiring => refused,
             S::Finalizing(Ending::Cancelled | Ending::Expired) => refused,
             S::Failed | S::Cancelled | S::Expired => refused,
+        },
+        Event::Continued => match from {
+            S::Cancelled | S::Expired => Ok(S::InProgress),
+            S::InProgress | S::Paused | S::Cancelling | S::Expiring => refused,
+            S::Finalizing(_) | S::Completed | S::Failed => refused,
         },
     }
 }
@@ -198,7 +205,7 @@ impl State {
 
 impl Event {
     /// Every event there is.
-    pub const ALL: [Event; 7] = [
+    pub const ALL: [Event; 8] = [
         Event::Paused,
         Event::Resumed,
         Event::Cancelled,
@@ -206,6 +213,7 @@ impl Event {
         Event::LanesDone,
         Event::Closed,
         Event::Reprocessed,
+        Event::Continued,
     ];
 
     /// The event as a past participle, for messages.
@@ -218,6 +226,7 @@ impl Event {
             Event::LanesDone => "finalised",
             Event::Closed => "closed",
             Event::Reprocessed => "reprocessed",
+            Event::Continued => "continued",
         }
     }
 }

@@ -40,6 +40,10 @@ pub enum CallEvent {
     Replied,
     /// It has an error.
     GaveUp,
+    /// Its time was over while it waited: it was not run in time, and is not run any more.
+    Expired,
+    /// Somebody who may ended it without an answer of its handler.
+    Cancelled,
     /// Its answer has been kept long enough.
     Forgotten,
 }
@@ -55,12 +59,14 @@ pub struct CallRefused {
 
 impl CallEvent {
     /// Every event there is.
-    pub const ALL: [CallEvent; 6] = [
+    pub const ALL: [CallEvent; 8] = [
         CallEvent::Started,
         CallEvent::Seen,
         CallEvent::Returned,
         CallEvent::Replied,
         CallEvent::GaveUp,
+        CallEvent::Expired,
+        CallEvent::Cancelled,
         CallEvent::Forgotten,
     ];
 
@@ -72,6 +78,8 @@ impl CallEvent {
             CallEvent::Returned => "returned",
             CallEvent::Replied => "replied to",
             CallEvent::GaveUp => "given up on",
+            CallEvent::Expired => "expired unanswered",
+            CallEvent::Cancelled => "cancelled",
             CallEvent::Forgotten => "forgotten",
         }
     }
@@ -97,16 +105,22 @@ impl CallState {
 
     /// Where it is afterwards. Every store does as this says: its suite walks by it.
     pub fn apply(self, event: CallEvent) -> Result<CallState, CallRefused> {
-        use CallEvent::{Forgotten, GaveUp, Replied, Returned, Seen, Started};
+        use CallEvent::{Cancelled, Forgotten, GaveUp, Replied, Returned, Seen, Started};
         use CallState::{Completed, Expired, Failed, Pending, Processing};
         match (self, event) {
             (Pending | Processing, Started | Seen) => Ok(Processing),
             (Completed | Failed | Expired, Seen) => Ok(self),
             (Pending | Processing, Returned) => Ok(Pending),
             (Pending | Processing, Replied) => Ok(Completed),
-            (Pending | Processing, GaveUp) => Ok(Failed),
+            (Pending | Processing, GaveUp | Cancelled) => Ok(Failed),
+            // One that runs may still end well: its handler has begun in time.
+            (Pending, CallEvent::Expired) => Ok(Failed),
             (Completed | Failed | Expired, Forgotten) => Ok(Expired),
-            (Completed | Failed | Expired, Started | Returned | Replied | GaveUp)
+            (
+                Completed | Failed | Expired,
+                Started | Returned | Replied | GaveUp | CallEvent::Expired | Cancelled,
+            )
+            | (Processing, CallEvent::Expired)
             | (Pending | Processing, Forgotten) => Err(CallRefused { from: self, event }),
         }
     }
@@ -159,6 +173,31 @@ impl FromStr for CallState {
     fn from_str(word: &str) -> Result<Self, String> {
         let found = CallState::ALL.into_iter().find(|state| state.as_str() == word);
         found.ok_or_else(|| format!("{word:?} is not the state of a call"))
+    }
+}
+
+/// The error of a call whose time was over while it waited.
+pub const EXPIRED: &str = "expired: its time was over before it had an answer";
+
+/// Between [`EXPIRED`] and what went wrong the last time.
+pub const LAST_ERROR: &str = "; the last error was: ";
+
+/// The error of a call that was cancelled.
+pub const CANCELLED: &str = "cancelled";
+
+/// The error of a call whose time was over while it waited, with what went wrong the last time.
+pub fn expired_error(last: Option<&str>) -> String {
+    match last {
+        Some(last) => format!("{EXPIRED}{LAST_ERROR}{last}"),
+        None => EXPIRED.to_owned(),
+    }
+}
+
+/// The error of a call that was cancelled, for that reason.
+pub fn cancelled_error(reason: Option<&str>) -> String {
+    match reason {
+        Some(reason) => format!("{CANCELLED}: {reason}"),
+        None => CANCELLED.to_owned(),
     }
 }
 
@@ -228,9 +267,14 @@ mod tests {
     #[test]
     fn an_answer_is_never_replaced() {
         for state in CallState::ALL.into_iter().filter(|state| state.is_ended()) {
-            for event in
-                [CallEvent::Started, CallEvent::Returned, CallEvent::Replied, CallEvent::GaveUp]
-            {
+            for event in [
+                CallEvent::Started,
+                CallEvent::Returned,
+                CallEvent::Replied,
+                CallEvent::GaveUp,
+                CallEvent::Expired,
+                CallEvent::Cancelled,
+            ] {
                 assert_eq!(state.apply(event), Err(CallRefused { from: state, event }));
             }
             assert_eq!(state.apply(CallEvent::Forgotten), Ok(CallState::Expired));
@@ -246,8 +290,17 @@ mod tests {
             assert_eq!(state.apply(CallEvent::Returned), Ok(CallState::Pending));
             assert_eq!(state.apply(CallEvent::Replied), Ok(CallState::Completed));
             assert_eq!(state.apply(CallEvent::GaveUp), Ok(CallState::Failed));
+            assert_eq!(state.apply(CallEvent::Cancelled), Ok(CallState::Failed));
             assert!(state.apply(CallEvent::Forgotten).is_err());
         }
+    }
+
+    #[test]
+    fn only_a_call_that_waits_expires() {
+        assert_eq!(CallState::Pending.apply(CallEvent::Expired), Ok(CallState::Failed));
+        assert!(CallState::Processing.apply(CallEvent::Expired).is_err());
+        assert!(expired_error(Some("no route")).ends_with("; the last error was: no route"));
+        assert_eq!(cancelled_error(Some("a typo")), "cancelled: a typo");
     }
 
     #[test]

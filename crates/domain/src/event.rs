@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Expected {
-    /// Whatever it is.
+    /// Any version: the append does not check it.
     Any,
     /// Exactly this one; zero for a stream without events.
     Version(u64),
@@ -17,7 +17,7 @@ pub enum Expected {
 /// Two versions that do not fit: what was expected, and what is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionConflict {
-    /// Of which stream.
+    /// The stream of the append.
     pub stream: String,
     /// The version that the writer believed to be the last.
     pub expected: u64,

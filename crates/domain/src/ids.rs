@@ -162,6 +162,16 @@ name!(
     Target,
     "target"
 );
+/// The one target of all lines that name no model.
+pub const NO_MODEL: &str = "(no model)";
+
+impl Target {
+    /// The one target of all lines that name no model.
+    pub fn no_model() -> Self {
+        Self(NO_MODEL.to_owned())
+    }
+}
+
 name!(
     /// What is in order: messages, events and calls of one stream happen one after another.
     Stream,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub enum Role {
     /// Everything with what belongs to the key's owner, and nothing else.
     Member,
-    /// Everything, with everybody's.
+    /// Everything, with what belongs to any owner.
     Admin,
 }
 

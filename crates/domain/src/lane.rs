@@ -72,7 +72,7 @@ pub struct Counts {
     pub returned: u64,
     /// Held by an instance.
     pub leased: u64,
-    /// Finished well.
+    /// Finished: the target gave an acceptable answer.
     pub completed: u64,
     /// Finished with an error.
     pub failed: u64,

@@ -12,6 +12,7 @@ pub mod backoff;
 pub mod batch;
 pub mod call;
 pub mod control;
+pub mod duration;
 pub mod event;
 pub mod ids;
 pub mod key;
@@ -19,13 +20,17 @@ pub mod lane;
 pub mod lease;
 pub mod lines;
 pub mod message;
+mod options;
 pub mod output;
 pub mod partition;
 pub mod retry;
+pub mod suggest;
 pub mod text;
+pub mod upstream;
 
 pub use batch::{Ending, State};
 pub use call::{CallState, CrashPolicy};
+pub use duration::millis;
 pub use event::Expected;
 pub use ids::{
     AuditEntryId, BatchId, DeadLetterId, FileId, InstanceId, KeyId, LaneNo, LeaseId, Owner,
@@ -38,3 +43,4 @@ pub use lines::LineSet;
 pub use message::Queue;
 pub use output::OutputKind;
 pub use partition::PartitionNo;
+pub use upstream::{Route, UpstreamId};

@@ -14,7 +14,7 @@ use crate::ids::{BatchId, FileId};
 pub enum OutputKind {
     /// The completed lines.
     Output,
-    /// All others.
+    /// The lines that did not complete.
     Errors,
 }
 

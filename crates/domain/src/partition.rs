@@ -13,7 +13,7 @@ pub type PartitionNo = u16;
 
 /// How many partitions there are by default.
 pub const PARTITIONS_DEFAULT: u16 = 256;
-/// Most partitions.
+/// Most partitions of a database.
 pub const PARTITIONS_MAX: u16 = 4096;
 
 /// What a stream's partition is computed from: the first four bytes of SHA-256 over `owner`, a zero byte
@@ -52,9 +52,10 @@ pub struct Sharer {
 }
 
 /// The share of `me` among `live`. Pairs of an instance and a partition have weights; the heaviest pair
-/// whose instance is not full and whose partition is free comes together first. Nobody has more than it
-/// may have, and of those who may have more, nobody has two more than another. When an instance comes
-/// or goes, mostly its own partitions move: the others give and get what weighs least.
+/// whose instance is not full and whose partition is free comes together first. No instance has
+/// more than it may own, and of the instances that may own more, none has two more than another.
+/// When an instance comes or goes, mostly its own partitions move: the others give and get what
+/// weighs least.
 pub fn share(count: u16, live: &[Sharer], me: InstanceId) -> Share {
     let mut live = live.to_vec();
     live.sort_unstable();
@@ -85,8 +86,8 @@ pub fn share(count: u16, live: &[Sharer], me: InstanceId) -> Share {
     share
 }
 
-/// How many partitions each has that may have so many, and how many are left for those who may have
-/// one more.
+/// How many partitions every instance gets that may own so many, and how many are left for
+/// instances that may own one more.
 fn level(count: u16, live: &[Sharer]) -> (u16, u32) {
     let filled = |level: u16| live.iter().map(|one| u32::from(one.own_max.min(level))).sum::<u32>();
     let highest = live.iter().map(|one| one.own_max).max().unwrap_or(0);

@@ -31,6 +31,14 @@ impl<K: Eq + Hash, V> BoundedMap<K, V> {
         self.entries.get(key)
     }
 
+    /// The value of a key, to be changed.
+    pub fn get_mut<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+    {
+        self.entries.get_mut(key)
+    }
+
     /// Puts a value under a key, in place of the one it has. At the capacity a new key evicts what
     /// `keep` does not want; where that makes no room, nothing is stored, and the answer is false.
     pub fn insert(&mut self, key: K, value: V, keep: impl FnMut(&K, &V) -> bool) -> bool {

@@ -1,13 +1,14 @@
 //! Time, as the engine sees it: the machine's own, or one that a test moves.
 //!
 //! Holds throughout: nothing in the engine asks the machine for the time or sleeps except here.
-//! The database's clock still decides who owns a lease; this one decides when to look.
+//! The database's clock still decides whether a lease is lost; this one decides when to poll.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use tokio::sync::watch;
+use windrow_domain::millis;
 
 /// A clock that can be shared.
 #[derive(Clone, Debug)]
@@ -53,7 +54,7 @@ impl Clock {
 
     /// Milliseconds since the clock was made; never goes back.
     pub fn millis(&self) -> u64 {
-        u64::try_from(self.elapsed().as_millis()).unwrap_or(u64::MAX)
+        millis(self.elapsed())
     }
 
     /// Time since the clock was made; never goes back.

@@ -1,86 +1,73 @@
 //! The bounds of a running engine, each with a name. The command line names them as its
 //! configuration does; see `docs/configuration.md`.
 
+use std::path::PathBuf;
+use std::time::Duration;
+
 use windrow_domain::control::{pressure, slice};
 use windrow_domain::retry::Policy;
 use windrow_store::sweep::Retention;
 
-/// How much of anything an engine takes, holds, waits for or tries.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Claim size and lease length: `WORKER_TARGET_SLICE_MS`, `CLAIM_MIN`, `CLAIM_MAX`,
-    /// `SAFETY_FACTOR`, `LOCK_FLOOR_MS`, `LOCK_CAP_MS`.
-    pub slice: slice::Bounds,
-    /// Tries and waits: `MAX_ATTEMPTS_ERROR`, `MAX_ATTEMPTS_NOT_FOUND` and the backoff.
-    pub retry: Policy,
-    /// CPU and memory of this process, beyond which it claims less.
-    pub pressure: pressure::Bounds,
-    /// Most requests in flight over all targets of this process.
-    pub in_flight_max: u32,
-    /// Most outcomes of one turn.
-    pub record_lines_max: usize,
-    /// Most bytes of outcomes that wait to be recorded, before nothing more is started.
-    pub record_bytes_max: usize,
-    /// Longest an outcome waits for others to be recorded with it.
-    pub record_ms_max: u64,
-    /// How often an idle engine looks for work.
-    pub poll_ms: u64,
-    /// How often an instance says that it is alive.
-    pub heartbeat_ms: u64,
-    /// When an instance that fell silent is taken for dead.
-    pub member_stale_ms: u64,
-    /// Longest wait for what is in flight when it is asked to stop.
-    pub grace_ms: u64,
-    /// Shortest pause between two sweeps; each is drawn between the two.
-    pub sweep_ms_min: u64,
-    /// Longest pause between two sweeps.
-    pub sweep_ms_max: u64,
-    /// Most rows of anything that one step of the sweep touches.
-    pub sweep_rows_max: u32,
-    /// Lost leases after which a line that is alone in its lease fails.
-    pub crashes_max: u32,
-    /// How long to keep what.
-    pub retention: Retention,
-    /// Whether the worker that sees a batch end closes it; otherwise only the sweep does.
-    pub finalise_inline: bool,
-    /// Most attempts to take a finalisation that another process holds.
-    pub finalise_attempts_max: u32,
-    /// The wait between those tries.
-    pub finalise_wait_ms: u64,
-    /// How long a finalisation is held before it is renewed or lost.
-    pub finalise_lease_ms: u64,
-    /// Most bytes of results in memory while outputs are written.
-    pub output_bytes_max: u64,
-}
+const DAY_SECS: u64 = 24 * 3600;
 
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            slice: slice::Bounds::default(),
-            retry: Policy::default(),
-            pressure: pressure::Bounds::default(),
-            in_flight_max: 1024,
-            record_lines_max: 1000,
-            record_bytes_max: 32 << 20,
-            record_ms_max: 20,
-            poll_ms: 1000,
-            heartbeat_ms: 10_000,
-            member_stale_ms: 60_000,
-            grace_ms: 10_000,
-            sweep_ms_min: 10_000,
-            sweep_ms_max: 15_000,
-            sweep_rows_max: 1000,
-            crashes_max: 3,
-            retention: Retention {
-                closed_batch_secs: None,
-                open_file_secs: 24 * 3600,
-                member_secs: 24 * 3600,
-            },
-            finalise_inline: true,
-            finalise_attempts_max: 5,
-            finalise_wait_ms: 50,
-            finalise_lease_ms: 20_000,
-            output_bytes_max: 8 << 20,
-        }
+windrow_domain::options! {
+    /// The bounds of an engine: what it takes, holds, waits for and retries.
+    #[derive(Clone, Debug)]
+    pub struct Options {
+        /// Claim size and lease length: `WORKER_TARGET_SLICE_MS`, `CLAIM_MIN`, `CLAIM_MAX`,
+        /// `SAFETY_FACTOR`, `LOCK_FLOOR_MS`, `LOCK_CAP_MS`.
+        slice: slice::Bounds = slice::Bounds::default(),
+        /// Attempts and waits: `MAX_ATTEMPTS_ERROR`, `MAX_ATTEMPTS_NOT_FOUND` and the backoff.
+        retry: Policy = Policy::default(),
+        /// CPU and memory of this process, beyond which it claims less.
+        pressure: pressure::Bounds = pressure::Bounds::default(),
+        /// Most requests in flight over all targets of this process.
+        in_flight_max: u32 = 1024,
+        /// A host that has said nothing but 429 for so long has its batches paused.
+        throttled_max: Duration = Duration::from_secs(DAY_SECS),
+        /// Whether the engine stops when a host answered the first requests with nothing but 401 or 403; their
+        /// lines go back untried. Otherwise they fail.
+        stop_when_refused: bool = false,
+        /// Most outcomes of one turn.
+        record_lines_max: usize = 1000,
+        /// Most bytes of outcomes that wait to be recorded, before nothing more is started.
+        record_bytes_max: usize = 32 << 20,
+        /// Longest an outcome waits for others to be recorded with it.
+        record_wait_max: Duration = Duration::from_millis(20),
+        /// How often an engine polls the store for work.
+        poll_every: Duration = Duration::from_secs(1),
+        /// How often an instance says that it is alive.
+        heartbeat_every: Duration = Duration::from_secs(10),
+        /// The folder of this machine in which each instance holds a lock, so that others know at once when it
+        /// is dead: one for each database, such as `<database>-live`. Without it a dead instance is waited for.
+        live_folder: Option<PathBuf> = None,
+        /// Silence, as another instance observes it, after which an instance is taken for dead.
+        member_stale_after: Duration = Duration::from_secs(60),
+        /// Longest wait for what is in flight when the engine is asked to stop.
+        grace: Duration = Duration::from_secs(10),
+        /// Shortest pause between two sweeps; each pause is drawn between the two.
+        sweep_every_min: Duration = Duration::from_secs(10),
+        /// Longest pause between two sweeps.
+        sweep_every_max: Duration = Duration::from_secs(15),
+        /// Most rows of each kind that one step of the sweep touches.
+        sweep_rows_max: u32 = 1000,
+        /// Lost leases after which a line that is alone in its lease fails.
+        crashes_max: u32 = 3,
+        /// How long rows are kept that work does not need.
+        retention: Retention = Retention {
+            closed_batch_secs: None,
+            open_file_secs: DAY_SECS,
+            member_secs: DAY_SECS,
+        },
+        /// Whether the worker that sees a batch end closes it; otherwise only the sweep does.
+        finalise_inline: bool = true,
+        /// Most attempts to take a finalisation that another process holds.
+        finalise_attempts_max: u32 = 5,
+        /// The wait between two of those attempts.
+        finalise_wait: Duration = Duration::from_millis(50),
+        /// How long a finalisation is held before it is renewed or lost.
+        finalise_lease: Duration = Duration::from_secs(20),
+        /// Most bytes of results in memory while outputs are written.
+        output_bytes_max: u64 = 8 << 20,
     }
 }

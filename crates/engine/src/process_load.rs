@@ -21,7 +21,7 @@ impl ProcessLoad {
     }
 
     /// The share of all cores that was used since the last look, and the memory in bytes.
-    pub(crate) fn look(&mut self, now_ms: u64) -> Option<(f64, u64)> {
+    pub(crate) fn sample(&mut self, now_ms: u64) -> Option<(f64, u64)> {
         let used = cpu_secs(&std::fs::read_to_string("/proc/self/stat").ok()?)?;
         let memory = memory_bytes(&std::fs::read_to_string("/proc/self/statm").ok()?)?;
         let (since, before) = self.last.replace((now_ms, used))?;

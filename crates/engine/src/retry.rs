@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::signal::Stop;
 
 /// Makes a store call until it succeeds, fails for good, or `give_up` is given. The wait
-/// between two tries doubles up to [`WAIT_MAX`].
+/// between two attempts doubles up to [`WAIT_MAX`].
 pub(crate) async fn with_retry<T, F>(
     clock: &Clock,
     give_up: &Stop,
@@ -42,5 +42,5 @@ where
 
 /// The first wait of [`with_retry`].
 const WAIT_MIN: Duration = Duration::from_millis(20);
-/// Its longest.
+/// The longest wait between two attempts.
 const WAIT_MAX: Duration = Duration::from_secs(2);

@@ -23,7 +23,7 @@ impl Stop {
         Self::default()
     }
 
-    /// Gives it.
+    /// Gives the signal; all that wait for it go on.
     pub fn give(&self) {
         self.0.send_replace(true);
     }

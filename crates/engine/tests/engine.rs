@@ -24,7 +24,7 @@ use windrow_store_sqlite::SqliteStore;
 
 fn quick() -> Options {
     let retry = Policy { backoff_ms_min: 5, backoff_ms_max: 50, ..Policy::default() };
-    Options { retry, grace_ms: 2_000, ..Options::default() }
+    Options::default().retry(retry).grace(Duration::from_secs(2))
 }
 
 async fn drain(store: &Arc<SqliteStore>, batch: BatchId, executor: impl Executor) -> Batch {
@@ -119,7 +119,7 @@ impl<F: Fn(&Attempt) -> Outcome + Send + Sync + 'static> Executor for Moody<F> {
         (self.0)(&attempt)
     }
 
-    fn limits(&self, _: &windrow_domain::Target) -> windrow_engine::execute::Limits {
+    fn limits(&self, _: &windrow_domain::Route) -> windrow_engine::execute::Limits {
         let mut limits = windrow_engine::execute::Limits::default();
         limits.breaker.open_ms_min = 1;
         limits.breaker.open_ms_max = 4;
@@ -143,7 +143,7 @@ async fn a_stop_gives_back_what_hangs_and_a_second_engine_finishes_it() {
             Outcome::completed("1")
         }
     };
-    let options = Options { grace_ms: 50, ..quick() };
+    let options = quick().grace(Duration::from_millis(50));
     let engine = Engine::builder(store.clone()).executor(executor).options(options).build();
     let handle = engine.handle();
     let stopper = async {
@@ -174,7 +174,7 @@ async fn limits_in_flight_hold() {
             self.0.fetch_sub(1, Ordering::SeqCst);
             Outcome::completed("1")
         }
-        fn limits(&self, _: &windrow_domain::Target) -> windrow_engine::execute::Limits {
+        fn limits(&self, _: &windrow_domain::Route) -> windrow_engine::execute::Limits {
             let mut limits = windrow_engine::execute::Limits::default();
             limits.concurrency.max = 3;
             limits.concurrency.start = 3;

@@ -25,15 +25,13 @@ fn line(id: &str, model: &str) -> String {
 
 /// Small enough that every test crosses blocks and chunks.
 fn small() -> Options {
-    Options {
-        block_bytes: 64,
-        chunk_bytes_max: 512,
-        chunk_lines_max: 4,
-        duplicates_bytes_max: 48,
-        line_bytes_max: 300,
-        store_backoff_ms_min: 0,
-        ..Options::default()
-    }
+    Options::default()
+        .block_bytes(64)
+        .chunk_bytes_max(512)
+        .chunk_lines_max(4)
+        .duplicates_bytes_max(48)
+        .line_bytes_max(300)
+        .store_backoff_min(Duration::ZERO)
 }
 
 async fn take(store: &Fake, bytes: &[u8], options: Options) -> Result<Ingested, Error> {
@@ -107,12 +105,12 @@ async fn a_file_without_a_request_is_empty() {
 async fn too_many_requests_and_too_many_lanes_are_bounded() {
     let bytes: String = (0..9).map(|n| line(&format!("{n}"), &format!("m{n}")) + "\n").collect();
     let store = Fake::default();
-    let done = take(&store, bytes.as_bytes(), Options { lines_max: 6, ..small() }).await.unwrap();
+    let done = take(&store, bytes.as_bytes(), small().lines_max(6)).await.unwrap();
     assert_eq!(codes(&done.errors), [(Some(7), "too_many_tasks")]);
     assert_eq!(store.bytes(), bytes.as_bytes());
 
     let store = Fake::default();
-    let done = take(&store, bytes.as_bytes(), Options { lanes_max: 7, ..small() }).await.unwrap();
+    let done = take(&store, bytes.as_bytes(), small().lanes_max(7)).await.unwrap();
     let expected = [(Some(8), "too_many_lanes"), (Some(9), "too_many_lanes")];
     assert_eq!(codes(&done.errors), expected);
     assert_eq!(store.bytes(), bytes.as_bytes());
@@ -143,7 +141,7 @@ async fn chunk_rows(lines: usize, row: Duration, store: Fake) -> Vec<usize> {
     let clock = Clock::manual(Timestamp::UNIX_EPOCH);
     let store = store.taking(clock.clone(), row);
     let bytes: String = (0..lines).map(|n| line(&n.to_string(), "m") + "\n").collect();
-    let options = Options { store_backoff_ms_min: 0, ..Options::default() };
+    let options = Options::default().store_backoff_min(Duration::ZERO);
     ingest_by(&clock, &store, bytes.as_bytes(), new_file(), options).await.unwrap();
     store.rows()
 }
@@ -240,7 +238,7 @@ async fn a_failed_store_ends_the_ingest_though_the_input_is_silent() {
 #[tokio::test]
 async fn a_file_over_its_bound_is_refused_without_reading_on() {
     let endless = tokio::io::repeat(b'\n');
-    let options = Options { file_bytes_max: 1000, ..small() };
+    let options = small().file_bytes_max(1000);
     let store = Fake::default();
     let error = ingest(&store, endless, new_file(), options).await.unwrap_err();
     let Error::TooLarge { bytes_max: 1000, after_line } = error else { panic!("{error}") };
@@ -248,7 +246,7 @@ async fn a_file_over_its_bound_is_refused_without_reading_on() {
     assert!(store.is_dropped());
 
     let exactly = tokio::io::repeat(b'\n').take(1000);
-    let options = Options { file_bytes_max: 1000, ..small() };
+    let options = small().file_bytes_max(1000);
     assert!(ingest(&Fake::default(), exactly, new_file(), options).await.is_ok());
 }
 
@@ -284,7 +282,7 @@ proptest! {
     ) {
         let bytes = pieces.concat();
         let store = Fake::default();
-        let options = Options { block_bytes, ..small() };
+        let options = small().block_bytes(block_bytes);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let done = runtime.block_on(take(&store, &bytes, options)).unwrap();
         prop_assert_eq!(store.bytes(), bytes);

@@ -21,13 +21,11 @@ fn new_file() -> NewFile {
 
 fn small() -> Options {
     let (block_bytes, chunk_bytes_max, duplicates_bytes_max) = (1000, 3000, 240);
-    Options {
-        block_bytes,
-        chunk_bytes_max,
-        duplicates_bytes_max,
-        line_bytes_max: 2000,
-        ..Options::default()
-    }
+    Options::default()
+        .block_bytes(block_bytes)
+        .chunk_bytes_max(chunk_bytes_max)
+        .duplicates_bytes_max(duplicates_bytes_max)
+        .line_bytes_max(2000)
 }
 
 async fn store() -> SqliteStore {
@@ -69,7 +67,8 @@ async fn a_valid_file_reads_back_exactly_and_can_be_claimed() {
     assert_eq!(lanes, [("small", 167), ("large", 167), ("tiny", 167)]);
     let request = Request {
         lease: LeaseId::new(),
-        targets: vec![Target::new("large").unwrap()],
+        routes: vec![Target::new("large").unwrap().into()],
+        binds: false,
         only: None,
         lines_max: 2,
         lease_ms: 1000,
@@ -98,7 +97,7 @@ async fn an_invalid_file_keeps_its_bytes_and_its_errors() {
 #[tokio::test]
 async fn a_file_that_breaks_off_is_not_there() {
     let store = store().await;
-    let (file, options) = (new_file(), Options { file_bytes_max: 5000, ..small() });
+    let (file, options) = (new_file(), small().file_bytes_max(5000));
     let id = file.id;
     let text: String = (0..200).map(|number| line(number, "\n")).collect();
     ingest(&store, text.as_bytes(), file, options).await.unwrap_err();

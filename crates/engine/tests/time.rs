@@ -62,11 +62,13 @@ async fn lines_of_a_worker_that_died_come_back_and_are_finished() {
         host: "h".to_owned(),
         pid: 1,
         metadata: "{}".to_owned(),
+        lock: None,
     };
     world.store.register(member).await.unwrap();
     let request = Request {
         lease: LeaseId::new(),
-        targets: vec![Target::new("m1").unwrap()],
+        routes: vec![Target::new("m1").unwrap().into()],
+        binds: false,
         only: None,
         lines_max: 3,
         lease_ms: 20_000,
@@ -75,7 +77,7 @@ async fn lines_of_a_worker_that_died_come_back_and_are_finished() {
     let engine = world.engine().executor(async |_: Attempt| Outcome::completed("1"));
     let watch = async {
         let took = world.closes(batch).await;
-        let sweep = Options::default().sweep_ms_max;
+        let sweep = windrow_domain::millis(Options::default().sweep_every_max);
         assert!(took >= Duration::from_secs(20), "nobody may take a live lease: {took:?}");
         assert!(took <= Duration::from_millis(20_000 + 2 * sweep), "{took:?}");
     };
@@ -196,4 +198,39 @@ async fn an_idle_engine_asks_the_store_at_most_twice_a_second() {
     };
     let (report, ()) = tokio::join!(engine.run(), watch);
     report.unwrap();
+}
+
+/// Whoever asks again and again for a batch that this process closed a moment ago is answered from memory,
+/// as far as it may see it, and only for a moment.
+#[tokio::test]
+async fn the_status_of_a_batch_that_was_just_closed_is_known_without_the_store() {
+    let world = World::new().await;
+    let batch = batch(&*world.store, 3).await;
+    let store = Watched::layer(world.store.clone());
+    let executor = async |_: Attempt| Outcome::completed("1");
+    let engine = world.engine_on(store.clone()).executor(executor).build();
+    let handle = engine.handle();
+    let mut events = handle.subscribe();
+    let asked = |count: usize| assert_eq!(store.layer().asked("batch"), count);
+    let watch = async {
+        // The event comes after the cache has it.
+        while events.try_recv().is_err() {
+            world.tick().await;
+        }
+        let before = store.layer().asked("batch");
+        let status = handle.status(&Scope::All, batch).await.unwrap();
+        assert_eq!(status, world.see(batch).await);
+        asked(before);
+        let stranger = Scope::Owner(windrow_domain::Owner::new("stranger").unwrap());
+        let refused = handle.status(&stranger, batch).await.unwrap_err();
+        assert_eq!(refused.kind, windrow_store::Kind::Missing);
+        asked(before + 1);
+        world.pass(Duration::from_millis(1_500)).await;
+        let before = store.layer().asked("batch");
+        handle.status(&Scope::All, batch).await.unwrap();
+        asked(before + 1);
+        world.stop.give();
+    };
+    let (report, ()) = tokio::join!(engine.run(), watch);
+    assert_eq!(report.unwrap().closed, 1);
 }

@@ -17,7 +17,7 @@ use windrow_domain::attempt::Class;
 use windrow_engine::execute::{Attempt, Executor, Outcome};
 use windrow_engine::signal::Stop;
 use windrow_engine::storage::Storage;
-use windrow_engine::{Event, Options};
+use windrow_engine::{EngineEvent, Options};
 use windrow_store::inspect::FinishedQuery;
 use windrow_store::{Finalise as _, Inspect as _, Members as _, Scope};
 
@@ -92,7 +92,7 @@ async fn a_sweeper_with_a_broken_storage_keeps_no_batch_from_being_closed() {
     let broken = broken.executor(async |_: Attempt| Outcome::completed("1")).build();
     let mut heard = broken.handle().subscribe();
     let other = async {
-        let failed = |event| matches!(event, Ok(Event::OutputFailed { .. }));
+        let failed = |event| matches!(event, Ok(EngineEvent::OutputFailed { .. }));
         world.until_so("a closing that fails", || failed(heard.try_recv())).await;
         let duty = world.store.take_duty(InstanceId::new(), "sweep", 1).await.unwrap();
         assert!(!duty, "the broken one has it");

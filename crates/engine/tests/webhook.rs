@@ -19,7 +19,7 @@ const NEW: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const OLD: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 const OTHER: &str = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-fn parcel(id: &str) -> OutgoingMessage {
+fn outgoing(id: &str) -> OutgoingMessage {
     OutgoingMessage {
         id: id.to_owned(),
         owner: Owner::new("acme").unwrap(),
@@ -34,14 +34,14 @@ fn parcel(id: &str) -> OutgoingMessage {
 
 fn options(upstream: &Upstream) -> Options {
     let url = format!("{}/hooks/hidden", upstream.url());
-    Options { url: url.into(), secrets: vec![NEW.into(), OLD.into()], ..Options::default() }
+    Options::default().url(url.into()).secrets(vec![NEW.into(), OLD.into()])
 }
 
 async fn refused(act: Reply) -> Failure {
     let upstream = Upstream::start(Script::always(act)).await.unwrap();
-    let options = Options { total_ms_max: 300, ..options(&upstream) };
+    let options = options(&upstream).total_ms_max(300);
     let webhook = Webhook::new("hook", &options).unwrap();
-    let failure = webhook.publish(&parcel("m")).await.unwrap_err();
+    let failure = webhook.publish(&outgoing("m")).await.unwrap_err();
     assert!(!failure.message.contains("hidden"), "{}", failure.message);
     failure
 }
@@ -50,7 +50,7 @@ async fn refused(act: Reply) -> Failure {
 async fn a_message_is_posted_whole_and_any_current_key_verifies_it() {
     let upstream = Upstream::start(Script::always(Reply::json(204, ""))).await.unwrap();
     let webhook = Webhook::new("hook", &options(&upstream)).unwrap();
-    let mut sent = parcel("order.7/ü");
+    let mut sent = outgoing("order.7/ü");
     for (name, value) in [
         ("traceparent", "00-1"),
         ("Content-Type", "application/cloudevents+json"),
@@ -128,7 +128,7 @@ async fn silence_is_a_timeout_and_a_lost_connection_is_the_networks() {
     let upstream = Upstream::start(Script::echo()).await.unwrap();
     upstream.stop().await;
     let webhook = Webhook::new("hook", &options(&upstream)).unwrap();
-    let refused = webhook.publish(&parcel("m")).await.unwrap_err();
+    let refused = webhook.publish(&outgoing("m")).await.unwrap_err();
     assert_eq!((refused.class, refused.code.as_str()), (Class::Network, "connect_refused"));
 }
 
@@ -141,16 +141,17 @@ async fn a_receiver_that_said_yes_has_it_whatever_its_body_does() {
         Reply::HangMidBody,
     ] {
         let upstream = Upstream::start(Script::always(act)).await.unwrap();
-        let options = Options { idle_ms_max: 100, ..options(&upstream) };
-        Webhook::new("hook", &options).unwrap().publish(&parcel("m")).await.unwrap();
+        let options = options(&upstream).idle_ms_max(100);
+        Webhook::new("hook", &options).unwrap().publish(&outgoing("m")).await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn a_message_that_is_too_large_is_not_sent() {
     let upstream = Upstream::start(Script::echo()).await.unwrap();
-    let options = Options { payload_bytes_max: 4, ..options(&upstream) };
-    let failure = Webhook::new("hook", &options).unwrap().publish(&parcel("m")).await.unwrap_err();
+    let options = options(&upstream).payload_bytes_max(4);
+    let failure =
+        Webhook::new("hook", &options).unwrap().publish(&outgoing("m")).await.unwrap_err();
     assert_eq!((failure.class, failure.code.as_str()), (Class::Permanent, "payload_too_large"));
     assert_eq!(upstream.counts().requests, 0);
 }

@@ -23,15 +23,15 @@ const RETRY_AFTER_SECS: u64 = 2;
 
 /// The limits of a server.
 pub(crate) struct Admission {
-    /// Uploads.
+    /// Most uploads at the same time.
     pub(crate) uploads: Limit,
     /// Outputs that are built from the results while they are read.
     pub(crate) downloads: Limit,
     /// Exports that are built while they are read.
     pub(crate) exports: Limit,
-    /// Event streams.
+    /// Most streams of events that are followed at the same time.
     pub(crate) listeners: Limit,
-    /// Kickoffs.
+    /// Most kickoffs at the same time.
     pub(crate) kickoffs: Limit,
     /// Files that are searched for invalid lines.
     pub(crate) checks: Limit,

@@ -17,6 +17,7 @@ use std::num::NonZeroU32;
 
 use parking_lot::Mutex;
 use windrow_domain::Role;
+use windrow_domain::millis;
 use windrow_domain::{KeyId, Owner};
 use windrow_engine::bounded_map::BoundedMap;
 use windrow_store::key::Key;
@@ -115,7 +116,7 @@ impl Guard {
             clears: AtomicU64::new(0),
             used: Mutex::default(),
             rates: DefaultKeyedRateLimiter::keyed(Quota::per_second(per_sec).allow_burst(burst)),
-            key_ms_max: options.key_ms_max,
+            key_ms_max: millis(options.key_cache_max),
         }
     }
 

@@ -27,7 +27,7 @@ impl BodyTimeout {
     pub(crate) fn new(clock: Clock, options: &Options) -> Self {
         Self {
             clock,
-            idle: Duration::from_millis(options.body_idle_ms_max),
+            idle: options.body_idle_timeout,
             bytes_per_sec_min: options.body_bytes_per_sec_min,
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use windrow_domain::Target;
+use windrow_domain::ids::NO_MODEL;
 use windrow_engine::ingest::Asked;
 use windrow_store::ingest::LineError;
 
@@ -40,15 +41,25 @@ impl LineFindings {
         }
         match unserved {
             Some(Unserved::Target) => {
-                let message = format!("There is no model {}.", asked.target);
+                let message = format!("{}.", no_model(&asked.target));
                 self.errors.push(error("model_not_found", line, "body.model", message));
             }
             Some(Unserved::Endpoint) => {
-                let message = format!("The model {} does not serve {endpoint}.", asked.target);
+                let message = format!("{}.", not_served(&asked.target, endpoint));
                 self.errors.push(error("unsupported_endpoint", line, "url", message));
             }
             None => {}
         }
+    }
+
+    /// Adds that the upstream of this line does not take its method.
+    pub(crate) fn refuse_method(&mut self, asked: &Asked) {
+        let message = format!(
+            "The line uses {}, which its upstream does not take (`methods` of its table would allow \
+             it).",
+            asked.method
+        );
+        self.errors.push(error("invalid_field", Some(self.line), "method", message));
     }
 }
 
@@ -74,12 +85,9 @@ impl EndpointMismatch {
         let unserved = self.unserved.iter().take(TARGETS_MAX);
         unnamed.extend(unserved.filter_map(|(target, (unserved_reason, lines))| {
             let (code, param, what) = match unserved_reason {
-                Unserved::Target => {
-                    ("model_not_found", "body.model", format!("There is no model {target}"))
-                }
+                Unserved::Target => ("model_not_found", "body.model", no_model(target.as_str())),
                 Unserved::Endpoint => {
-                    let what = format!("The model {target} does not serve {}", self.endpoint);
-                    ("unsupported_endpoint", "url", what)
+                    ("unsupported_endpoint", "url", not_served(target.as_str(), &self.endpoint))
                 }
             };
             let met =
@@ -91,6 +99,29 @@ impl EndpointMismatch {
             (!findings.errors.iter().any(met)).then(|| error(code, None, param, message))
         }));
         unnamed
+    }
+}
+
+/// That nobody serves a target. Lines without a model are served where an upstream says which paths may
+/// be asked for.
+fn no_model(target: &str) -> String {
+    match target {
+        NO_MODEL => {
+            "No upstream here takes lines without a model (`paths` of its table would allow them)"
+                .to_owned()
+        }
+        target => format!("There is no model {target}"),
+    }
+}
+
+/// That the upstream of a target does not take an endpoint.
+fn not_served(target: &str, endpoint: &str) -> String {
+    match target {
+        NO_MODEL => format!(
+            "No upstream here takes {endpoint} from lines without a model (`paths` of its table would \
+             allow it)"
+        ),
+        target => format!("The model {target} does not serve {endpoint}"),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::error::{Code, Error};
 
 /// A small body must arrive as a whole within the time in which a large one may stall.
 fn body_time(app: &App) -> Duration {
-    Duration::from_millis(app.options.body_idle_ms_max)
+    app.options.body_idle_timeout
 }
 
 /// A JSON body.

@@ -20,6 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tower::{Service as _, ServiceExt as _};
+use windrow_domain::millis;
 use windrow_engine::clock::Clock;
 use windrow_engine::signal::Stop;
 
@@ -33,7 +34,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const USE_EVERY: Duration = Duration::from_secs(30);
 
 /// How long a kickoff may take to release what it did not finish.
-const GIVE_BACK_MS: u64 = 2_000;
+const RELEASE_TIME: Duration = Duration::from_secs(2);
 
 impl App {
     /// Serves requests until `stop` is given; with a certificate over TLS only.
@@ -54,7 +55,7 @@ impl App {
             stop,
         };
         let (server, router) = (self.server(), self.router());
-        let head = Duration::from_millis(self.options.head_ms_max);
+        let head = self.options.head_timeout;
         while let Some((permit, stream, address)) = gate.next().await {
             let connection = Connection {
                 server: server.clone(),
@@ -82,7 +83,7 @@ impl App {
         let until_ms = self.clock.millis().saturating_add(self.tasks_ms_max());
         tokio::select! {
             () = graceful.shutdown() => {}
-            () = self.clock.sleep(Duration::from_millis(self.options.grace_ms)) => {
+            () = self.clock.sleep(self.options.grace) => {
                 tracing::warn!("requests were still in flight at the end of the grace time");
             }
         }
@@ -99,12 +100,12 @@ impl App {
     /// Longest wait for detached work: a kickoff that is told to stop has the grace time of an
     /// engine, and a moment to release its lines.
     fn tasks_ms_max(&self) -> u64 {
-        self.options.grace_ms.max(self.work.grace_ms.saturating_add(GIVE_BACK_MS))
+        millis(self.options.grace.max(self.work.grace + RELEASE_TIME))
     }
 
     fn server(&self) -> auto::Builder<TokioExecutor> {
         let mut server = auto::Builder::new(TokioExecutor::new());
-        let head = Duration::from_millis(self.options.head_ms_max);
+        let head = self.options.head_timeout;
         server.http1().timer(TokioTimer::new()).header_read_timeout(head);
         server.http2().timer(TokioTimer::new()).keep_alive_interval(Some(head));
         server
@@ -184,7 +185,7 @@ impl Gate {
     }
 }
 
-/// Serves one connection.
+/// One accepted connection, and what its requests are served with.
 struct Connection {
     server: auto::Builder<TokioExecutor>,
     service: HyperService,

@@ -1,7 +1,7 @@
 //! One limit for all engines of a process: the worker and every kickoff send through it.
 //!
-//! Holds throughout: a target has no more attempts in flight, and its host no more starts a second, than
-//! the configuration allows, however many engines run in this process; a wait that a host imposes on one
+//! Holds throughout: a host has no more attempts in flight, over all its targets, and no more starts a second,
+//! than the configuration allows, however many engines run in this process; a wait that a host imposes on one
 //! engine holds for all. Each engine adapts below that by itself.
 
 use std::sync::Arc;
@@ -9,22 +9,22 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
-use windrow_domain::Target;
+use windrow_domain::Route;
 use windrow_domain::control::pace::{Bounds, Pace};
 use windrow_engine::bounded_map::BoundedMap;
 use windrow_engine::clock::Clock;
-use windrow_engine::execute::{Attempt, Executor, Limits, Outcome, Verdict};
+use windrow_engine::execute::{Attempt, Executor, Outcome, Verdict};
 
-/// Targets whose slots, and hosts whose pace, are kept while they are idle.
-const TARGETS_MAX: usize = 1_000;
+/// Hosts whose slots and pace are kept while they are idle.
+const HOSTS_MAX: usize = 1_000;
 /// Longest wait that a host may impose. An engine has a bound of its own; this one is for all.
 const HOLD_MS_MAX: u64 = 60_000;
 
-/// An executor with a concurrency limit for each target and a pace for each host.
+/// An executor with a concurrency limit and a pace for each host.
 pub struct ThrottledExecutor<E> {
     inner: E,
     clock: Clock,
-    slots: Mutex<BoundedMap<Target, Arc<Semaphore>>>,
+    slots: Mutex<BoundedMap<String, Arc<Semaphore>>>,
     hosts: Mutex<BoundedMap<String, Arc<HostPace>>>,
 }
 
@@ -58,7 +58,7 @@ impl HostPace {
         match verdict {
             Verdict::Completed => pace.good(),
             Verdict::Failed(failure) => pace.observe(failure, now_ms, HOLD_MS_MAX),
-            Verdict::Skipped(_) => {}
+            Verdict::Skipped(_) | Verdict::Withdrawn => {}
         }
     }
 
@@ -80,26 +80,27 @@ impl<E: Executor> ThrottledExecutor<E> {
         Self {
             inner,
             clock,
-            slots: Mutex::new(BoundedMap::new(TARGETS_MAX)),
-            hosts: Mutex::new(BoundedMap::new(TARGETS_MAX)),
+            slots: Mutex::new(BoundedMap::new(HOSTS_MAX)),
+            hosts: Mutex::new(BoundedMap::new(HOSTS_MAX)),
         }
     }
 
-    fn slots(&self, target: &Target) -> Arc<Semaphore> {
-        let in_use = |_: &Target, slots: &Arc<Semaphore>| Arc::strong_count(slots) > 1;
-        let most = || self.inner.limits(target).concurrency.max.max(1) as usize;
+    fn slots(&self, route: &Route) -> Arc<Semaphore> {
+        let in_use = |_: &String, slots: &Arc<Semaphore>| Arc::strong_count(slots) > 1;
+        let most = || self.inner.limits(route).concurrency.max.max(1) as usize;
         let make = || Arc::new(Semaphore::new(most()));
-        self.slots.lock().get_or_insert_with(target.clone(), in_use, make).clone()
+        let name = self.inner.host(route);
+        self.slots.lock().get_or_insert_with(name, in_use, make).clone()
     }
 
-    fn host_of(&self, target: &Target) -> Arc<HostPace> {
+    fn host_of(&self, route: &Route) -> Arc<HostPace> {
         let now_ms = self.clock.millis();
         let in_use = |_: &String, host: &Arc<HostPace>| {
             Arc::strong_count(host) > 1 || !host.is_at_rest(now_ms)
         };
         // As in an engine, the first target of a host decides.
-        let make = || Arc::new(HostPace::new(self.inner.limits(target).pace));
-        let name = self.inner.host(target);
+        let make = || Arc::new(HostPace::new(self.inner.limits(route).pace));
+        let name = self.inner.host(route);
         self.hosts.lock().get_or_insert_with(name, in_use, make).clone()
     }
 }
@@ -107,25 +108,26 @@ impl<E: Executor> ThrottledExecutor<E> {
 #[async_trait]
 impl<E: Executor> Executor for ThrottledExecutor<E> {
     async fn execute(&self, attempt: Attempt) -> Outcome {
-        let (slots, host) = (self.slots(&attempt.target), self.host_of(&attempt.target));
+        let route = Route::new(attempt.upstream.clone(), attempt.target.clone());
+        let (slots, host) = (self.slots(&route), self.host_of(&route));
         // The semaphore is never closed, so there is always a slot in the end.
-        let _slot = slots.acquire().await;
-        host.start(&self.clock).await;
+        let waits = async {
+            let slot = slots.acquire().await;
+            host.start(&self.clock).await;
+            slot
+        };
+        let _slot = tokio::select! {
+            biased;
+            () = attempt.gate.closed() => return Outcome::withdrawn(),
+            slot = waits => slot,
+        };
         let tried = self.inner.execute(attempt).await;
         host.observe(self.clock.millis(), &tried.verdict);
         tried
     }
 
-    fn serves(&self, target: &Target) -> bool {
-        self.inner.serves(target)
-    }
-
-    fn limits(&self, target: &Target) -> Limits {
-        self.inner.limits(target)
-    }
-
-    fn host(&self, target: &Target) -> String {
-        self.inner.host(target)
+    fn inner(&self) -> Option<&dyn Executor> {
+        Some(&self.inner)
     }
 }
 
@@ -137,8 +139,9 @@ mod tests {
     use bytes::Bytes;
     use jiff::Timestamp;
     use tokio::task::JoinSet;
-    use windrow_domain::BatchId;
     use windrow_domain::attempt::Failure;
+    use windrow_domain::{BatchId, Target, UpstreamId};
+    use windrow_engine::execute::Limits;
 
     use super::*;
 
@@ -169,21 +172,23 @@ mod tests {
             }
         }
 
-        fn limits(&self, _: &Target) -> Limits {
+        fn limits(&self, _: &Route) -> Limits {
             let mut limits = Limits::default();
             limits.concurrency.max = 3;
             limits.pace.per_sec_max = self.per_sec_max;
             limits
         }
 
-        fn host(&self, _: &Target) -> String {
+        fn host(&self, _: &Route) -> String {
             "one host".to_owned()
         }
     }
 
     fn attempt(target: &str, line: u64) -> Attempt {
         Attempt {
+            gate: windrow_engine::execute::Gate::default(),
             batch: BatchId::new(),
+            upstream: UpstreamId::own(),
             target: Target::new(target).unwrap(),
             lane: 0,
             line,
@@ -195,12 +200,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_more_are_in_flight_than_the_target_allows() {
+    async fn no_more_are_in_flight_than_the_host_allows_whichever_target_they_are_for() {
         let executor = Arc::new(ThrottledExecutor::new(Probe::default()));
         let mut attempts = JoinSet::new();
         for line in 1..=50 {
-            let executor = executor.clone();
-            attempts.spawn(async move { executor.execute(attempt("m", line)).await });
+            let (executor, target) = (executor.clone(), ["a", "b"][usize::from(line > 25)]);
+            attempts.spawn(async move { executor.execute(attempt(target, line)).await });
         }
         attempts.join_all().await;
         assert_eq!(executor.inner.most.load(Ordering::SeqCst), 3);

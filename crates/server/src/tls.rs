@@ -21,7 +21,7 @@ pub enum Error {
     /// A file that is missing, or has no certificate or key.
     #[error("could not read {}", path.display())]
     Read {
-        /// The file.
+        /// The file that could not be used.
         path: PathBuf,
         /// Why it could not be read.
         source: pem::Error,

@@ -13,6 +13,8 @@ use crate::app::App;
 
 /// The header with the id of a request: the client's or a generated one; sent back.
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// How much of a path that no route matches is logged.
+const PATH_CHARS_MAX: usize = 200;
 /// How much of a cursor is logged.
 const CURSOR_CHARS_MAX: usize = 200;
 /// Longest id that is accepted from a client.
@@ -23,11 +25,15 @@ pub(crate) async fn trace(State(app): State<App>, mut request: Request, next: Ne
     request.headers_mut().insert(REQUEST_ID.clone(), id.clone());
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
+    // A path that no route matches is shown, so that whoever asks for it can be helped.
+    let path = route.is_none().then(|| request.uri().path().chars().take(PATH_CHARS_MAX).collect());
+    let path: Option<String> = path;
     let route = route.unwrap_or_else(|| "none".to_owned());
     let began = app.clock.elapsed();
     let shown = id.to_str().unwrap_or_default().to_owned();
     let after = cursor(request.uri().query().unwrap_or_default());
-    let span = tracing::info_span!("request", id = %shown, %method, route, page.after = after);
+    let span =
+        tracing::info_span!("request", id = %shown, %method, route, path, page.after = after);
     let mut response = next.run(request).instrument(span.clone()).await;
     let took = app.clock.elapsed().saturating_sub(began);
     let status = response.status().as_u16();

@@ -6,6 +6,7 @@ mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::runtime::Handle;
@@ -51,9 +52,9 @@ async fn a_key_that_is_revoked_while_it_is_looked_for_is_not_believed_afterwards
         (key(&*store, "ann", Role::Member).await, key(&*store, "root", Role::Admin).await);
     let late = DelayedReply::default();
     // A key is believed for so long that only its revocation can end it here.
-    let options = Options { key_ms_max: 3_600_000, ..Options::default() };
-    let surrounded = Arc::new(LayeredStore::new(store as Arc<dyn Store>, late.clone()));
-    let parts = support::parts(surrounded, folder.path(), NoModels);
+    let options = Options::default().key_cache_max(Duration::from_secs(3600));
+    let layered = Arc::new(LayeredStore::new(store as Arc<dyn Store>, late.clone()));
+    let parts = support::parts(layered, folder.path(), NoModels);
     let (stop, mut tasks) = (Stop::new(), JoinSet::new());
     let url = support::serve(App::new(Parts { options, ..parts }), &stop, &mut tasks).await;
     let http = reqwest::Client::new();

@@ -243,9 +243,12 @@ pub async fn a_paused_batch_gives_no_lines_until_it_is_resumed(world: &impl Worl
 
     let again = store.pause_batch(&scope("ada"), batch, reason).await.unwrap();
     assert_eq!(again.state, State::Paused);
-    let resumed = store.resume_batch(&scope("ada"), batch).await.unwrap();
+    let resumed = store.resume_batch(&scope("ada"), batch, None).await.unwrap();
     assert_eq!(resumed.state, State::InProgress);
-    assert_eq!(store.resume_batch(&scope("ada"), batch).await.unwrap().state, State::InProgress);
+    assert_eq!(
+        store.resume_batch(&scope("ada"), batch, None).await.unwrap().state,
+        State::InProgress
+    );
     assert_eq!(seqs(&worker.take(10).await).to_string(), "2-3");
     assert_eq!(seqs(&worker.take(10).await).to_string(), "4-9");
     check(store, batch).await;
@@ -334,10 +337,10 @@ pub async fn every_command_meets_every_state_as_the_domain_says(world: &impl Wor
 async fn command(world: &impl World, batch: BatchId, event: Event) -> Result<(), Error> {
     let (store, all) = (world.store(), Scope::All);
     let select = Select::Statuses(vec![Status::Completed]);
-    let step = Reprocess { batch, select, generation: None, lines_max: 10 };
+    let step = Reprocess { batch, select, generation: None, lines_max: 10, window_secs: None };
     match event {
         Event::Paused => store.pause_batch(&all, batch, None).await.map(drop),
-        Event::Resumed => store.resume_batch(&all, batch).await.map(drop),
+        Event::Resumed => store.resume_batch(&all, batch, None).await.map(drop),
         Event::Cancelled => store.cancel_batch(&all, batch).await.map(drop),
         Event::Reprocessed => store.reprocess(&all, step).await.map(drop),
         other => panic!("{other:?} is no command"),
@@ -391,9 +394,10 @@ pub async fn another_owners_batch_is_missing(world: &impl World) {
             select: Select::Statuses(Status::ALL.to_vec()),
             generation,
             lines_max: 10,
+            window_secs: None,
         };
         assert_eq!(kind(store.pause_batch(&bob, id, None).await), Kind::Missing);
-        assert_eq!(kind(store.resume_batch(&bob, id).await), Kind::Missing);
+        assert_eq!(kind(store.resume_batch(&bob, id, None).await), Kind::Missing);
         assert_eq!(kind(store.cancel_batch(&bob, id).await), Kind::Missing);
         assert_eq!(kind(store.reprocess(&bob, step(None)).await), Kind::Missing);
         assert_eq!(kind(store.reprocess(&bob, step(Some(0))).await), Kind::Missing);
@@ -455,7 +459,7 @@ pub async fn a_deleted_batch_vanishes_and_leaves_nothing(world: &impl World) {
 /// What a refusal carries is what the domain says, down to the words.
 pub async fn a_refusal_names_the_state_and_the_command(world: &impl World) {
     let id = batch_in(world, State::Completed).await;
-    let error = world.store().resume_batch(&scope("ada"), id).await.unwrap_err();
+    let error = world.store().resume_batch(&scope("ada"), id, None).await.unwrap_err();
     let refused = Refused { from: State::Completed, event: Event::Resumed };
     assert_eq!((error.kind, error.refused()), (Kind::Refused, Some(refused)));
     assert!(whole_text(&error).contains("completed"), "{}", whole_text(&error));

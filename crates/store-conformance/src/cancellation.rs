@@ -1,7 +1,8 @@
 //! Callers that stop half way: a call that is polled a few times, or for a moment, and dropped.
 //!
 //! Holds throughout: where a call is cut off is luck, and no case depends on it: each of them holds
-//! wherever the cut falls. This is the only place of the suite where real time passes.
+//! wherever the cut falls. Real time passes here, and in cases of `message/` that wait with
+//! `a_moment`.
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use windrow_domain::attempt::Status;
 use windrow_domain::lease::TRANCHE_LINES_MAX;
-use windrow_domain::{BatchId, InstanceId, LeaseId, LineSet, State};
+use windrow_domain::{BatchId, InstanceId, LeaseId, LineSet, Route, State, UpstreamId};
 use windrow_store::claim::{LEASE_MS_MAX, Request, TARGETS_MAX, Tranche};
 use windrow_store::error::{Kind, Retry};
 use windrow_store::{Batches, Claim, Inspect, Store, Sweep, Time};
@@ -153,7 +153,8 @@ pub async fn a_claim_out_of_bounds_is_invalid(world: &impl World) {
     let store = world.store();
     let batch = batch_of(store, "ada", 3).await;
     let good = request(&[MODEL], 1);
-    let many = vec![target(MODEL); TARGETS_MAX + 1];
+    let many = vec![target(MODEL).into(); TARGETS_MAX + 1];
+    let unknown = vec![Route::new(UpstreamId::unknown(), target(MODEL))];
     let wrong = [
         ("lines_max", Request { lines_max: 0, ..good.clone() }),
         ("lines_max", Request { lines_max: TRANCHE_LINES_MAX + 1, ..good.clone() }),
@@ -161,8 +162,9 @@ pub async fn a_claim_out_of_bounds_is_invalid(world: &impl World) {
         ("lease_ms", Request { lease_ms: 0, ..good.clone() }),
         ("lease_ms", Request { lease_ms: LEASE_MS_MAX + 1, ..good.clone() }),
         ("lease_ms", Request { lease_ms: u64::MAX, ..good.clone() }),
-        ("targets", Request { targets: Vec::new(), ..good.clone() }),
-        ("targets", Request { targets: many, ..good.clone() }),
+        ("routes", Request { routes: Vec::new(), ..good.clone() }),
+        ("routes", Request { routes: many, ..good.clone() }),
+        ("routes", Request { routes: unknown, ..good.clone() }),
     ];
     for (field, request) in wrong {
         let error = store.lease_tranche(InstanceId::new(), request).await.unwrap_err();
@@ -172,10 +174,10 @@ pub async fn a_claim_out_of_bounds_is_invalid(world: &impl World) {
     }
     assert_eq!(counts(store, batch).await.untouched, 3);
     let names: Vec<_> = (1..TARGETS_MAX).map(|no| format!("other-{no}")).collect();
-    let mut targets: Vec<_> = names.iter().map(|name| target(name)).collect();
-    targets.push(target(MODEL));
+    let mut routes: Vec<Route> = names.iter().map(|name| target(name).into()).collect();
+    routes.push(target(MODEL).into());
     let most = Request {
-        targets,
+        routes,
         lines_max: TRANCHE_LINES_MAX,
         lease_ms: LEASE_MS_MAX,
         ..request(&[MODEL], 1)
@@ -481,7 +483,7 @@ pub async fn a_clock_that_goes_back_hides_no_untouched_lines(world: &impl World)
     go_back();
     assert_eq!(seqs(&worker.take(2).await).to_string(), "2-3", "a lane that was folded");
     store.pause_batch(&scope("ada"), batch, None).await.unwrap();
-    store.resume_batch(&scope("ada"), batch).await.unwrap();
+    store.resume_batch(&scope("ada"), batch, None).await.unwrap();
     go_back();
     assert_eq!(seqs(&worker.take(2).await).to_string(), "4-5", "a batch that was resumed");
     check(store, batch).await;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use windrow_domain::{BatchId, FileId, InstanceId, KeyId};
 use windrow_store::batch::{NewBatch, Reprocess, Select};
 use windrow_store::call::CallsQuery;
+use windrow_store::claim::Poll;
 use windrow_store::event::Snapshot;
 use windrow_store::ingest::{Chunk, FileVerdict};
 use windrow_store::inspect::{BatchesQuery, FilesQuery, FinishedQuery, PendingQuery};
@@ -36,7 +37,7 @@ pub async fn a_refused_argument_says_the_same_on_every_database(world: &impl Wor
     let new = run_over(FileId::new(), "ada");
     let pairs: BTreeMap<_, _> = (0..65).map(|no| (no.to_string(), String::new())).collect();
     let select = Select::Statuses(Vec::new());
-    let step = Reprocess { batch, select, generation: None, lines_max: 0 };
+    let step = Reprocess { batch, select, generation: None, lines_max: 0, window_secs: None };
     let turn = Turn { instance, outcomes: Vec::new(), claim: Some(request(&[], 1)) };
     let endless = FileVerdict::ValidFor("x".repeat(3000));
     let told = [
@@ -45,7 +46,7 @@ pub async fn a_refused_argument_says_the_same_on_every_database(world: &impl Wor
         text(store.create_batch(NewBatch { window_secs: Some(u64::MAX), ..new.clone() }).await),
         text(store.create_batch_with_file(new, endless).await),
         text(store.reprocess(&any, step).await),
-        text(store.waiting(None, 0).await),
+        text(store.waiting(Poll::targets(0)).await),
         text(store.extend_leases(instance, Vec::new(), 0).await),
         text(store.turn(turn).await),
         text(store.take_finalisation(batch, instance, 0).await),
@@ -66,7 +67,7 @@ pub async fn a_refused_argument_says_the_same_on_every_database(world: &impl Wor
         "could not reprocess batch lines_max: invalid",
         "could not list waiting targets limit: invalid",
         "could not extend leases of instance lease_ms: invalid",
-        "could not record turn of instance targets: invalid",
+        "could not record turn of instance routes: invalid",
         "could not take finalisation of batch lease_ms: invalid",
         "could not take duty duty: invalid",
         "could not list files limit: invalid",
@@ -154,7 +155,7 @@ pub async fn a_refused_call_says_the_same_on_every_database(world: &impl World) 
     let running = batch_of(store, "ada", 1).await;
     let missing = [
         (text(store.pause_batch(&ada, batch, None).await), "pause batch"),
-        (text(store.resume_batch(&ada, batch).await), "resume batch"),
+        (text(store.resume_batch(&ada, batch, None).await), "resume batch"),
         (text(store.cancel_batch(&ada, batch).await), "cancel batch"),
         (text(store.delete_batch(&ada, batch).await), "delete batch"),
         (text(store.batch(&ada, batch).await), "read batch"),

@@ -11,7 +11,8 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use windrow_domain::attempt::{Class, Status};
 use windrow_domain::{
-    BatchId, Counts, FileId, InstanceId, LaneNo, LeaseId, LeaseProof, LineSet, Owner, Target,
+    BatchId, Counts, FileId, InstanceId, LaneNo, LeaseId, LeaseProof, LineSet, Owner, Route,
+    Target, UpstreamId,
 };
 use windrow_store::batch::{Batch, NewBatch};
 use windrow_store::claim::{Request, Tranche};
@@ -35,6 +36,22 @@ pub(crate) fn owner(name: &str) -> Owner {
 
 pub(crate) fn target(name: &str) -> Target {
     Target::new(name).expect("the suite's targets have good names")
+}
+
+pub(crate) fn upstream(name: &str) -> UpstreamId {
+    UpstreamId::new(name).expect("the suite's upstreams have good names")
+}
+
+/// A claim of so many lines from these targets of that upstream, and where it binds of the unknown one.
+pub(crate) fn request_of(
+    upstream_name: &str,
+    targets: &[&str],
+    lines_max: u32,
+    binds: bool,
+) -> Request {
+    let route = |name: &&str| Route::new(upstream(upstream_name), target(name));
+    let routes = targets.iter().map(route).collect();
+    Request { routes, binds, ..request(targets, lines_max) }
 }
 
 pub(crate) fn scope(name: &str) -> Scope {
@@ -287,7 +304,8 @@ pub(crate) async fn batch_of(store: &impl Store, owner_name: &str, lines: u64) -
 pub(crate) fn request(targets: &[&str], lines_max: u32) -> Request {
     Request {
         lease: LeaseId::new(),
-        targets: targets.iter().map(|name| target(name)).collect(),
+        routes: targets.iter().map(|name| target(name).into()).collect(),
+        binds: false,
         only: None,
         lines_max,
         lease_ms: LEASE_MS,

@@ -469,6 +469,7 @@ pub async fn a_file_in_use_cannot_be_dropped(world: &impl World) {
         select: Select::Lines([1].into_iter().collect()),
         generation: None,
         lines_max: 10,
+        window_secs: None,
     };
     assert_eq!(kind(store.reprocess(&Scope::All, step).await), Kind::Conflict);
     check(store, batch).await;

@@ -5,10 +5,11 @@
 //! gives a [`World`]: a fresh, empty database and a clock that stands still until a case moves it.
 //! `message_suite!` does the same, in a module of its own, for messages, events, objects and calls.
 //!
-//! Holds throughout: no case waits for real time to pass or reads a clock, but for calls that are
-//! dropped half way; each case has its own world; after each case the database's deadlock counter
-//! is where it was. The list of cases at the end of this file, and that of messages in
-//! `message`, are the only ones: a case that is in neither is dead code, and the compiler says so.
+//! Holds throughout: no case reads a clock, and real time passes only where calls are dropped half
+//! way (`cancellation`) and where cases of `message` wait for other tasks (`a_moment`); each case
+//! has its own world; after each case the database's deadlock counter is where it was. The list of
+//! cases at the end of this file, and that of messages in `message`, are the only ones: a case that
+//! is in neither is dead code, and the compiler says so.
 //! Absent on purpose: SQL, plans and figures, which are the backends' own tests and the bench.
 
 #![expect(clippy::unwrap_used, reason = "a case that cannot go on has failed, and says where")]
@@ -30,10 +31,12 @@ mod output;
 mod pages;
 mod random_walk;
 mod record;
+mod reopen;
 mod reprocess;
 mod rules;
 mod stress;
 mod sweep;
+mod upstream;
 mod waiting;
 
 use async_trait::async_trait;
@@ -180,7 +183,15 @@ cases! { suite, cases;
         a_reprocess_ends_a_finalisation,
         an_old_result_stays_in_the_history,
         a_lost_line_that_runs_again_has_both_in_its_history,
+        a_line_that_is_throttled_for_long_has_few_entries,
         tries_are_counted_for_many_lines_at_once,
+    }
+    reopen {
+        an_earlier_result_stands_in_until_there_is_a_new_one,
+        a_closed_batch_that_runs_again_has_a_new_window,
+        a_stopped_batch_goes_on_with_what_never_ran,
+        a_late_batch_goes_on_with_a_new_window,
+        a_stopped_batch_does_not_go_on_without_lines_a_file_or_room,
     }
     claim {
         a_tranche_holds_the_next_lines_with_their_bytes,
@@ -210,7 +221,22 @@ cases! { suite, cases;
     waiting {
         what_waits_is_told_by_target,
         what_waits_for_its_time_says_how_long,
-        a_look_at_what_waits_is_bounded,
+        a_poll_for_what_waits_is_bounded,
+        a_held_lease_that_must_not_go_on_is_told,
+        nothing_is_claimed_past_the_window,
+    }
+    upstream {
+        a_lane_is_claimed_by_its_upstream_only,
+        lanes_of_one_batch_may_go_to_several_upstreams,
+        what_waits_is_told_of_the_upstreams_asked_for,
+        an_unknown_upstream_is_bound_by_the_first_claim,
+        racing_claims_bind_a_lane_once,
+        a_claim_that_may_not_bind_leaves_an_unknown_lane,
+        a_batch_moved_while_it_is_claimed_goes_on_elsewhere,
+        no_claim_of_the_old_upstream_slips_past_a_move,
+        moving_is_noted_and_is_the_owners_alone,
+        what_is_registered_first_stays_until_it_is_set,
+        the_secret_of_marks_stays_the_same,
     }
     order {
         a_large_owner_does_not_starve_a_small_one,
@@ -245,6 +271,7 @@ cases! { suite, cases;
         a_turn_records_and_claims,
         a_turn_folds_many_leases_in_order,
         a_retry_is_kept_in_the_history,
+        the_history_of_a_line_that_is_not_there_is_missing,
         a_released_line_has_no_try_counted,
         the_last_line_reports_finalizing_once,
         an_empty_turn_does_nothing,
@@ -287,8 +314,11 @@ cases! { suite, cases;
         a_tombstone_is_for_ever,
         a_tombstoned_instance_is_given_no_lines,
         a_stranger_cannot_be_tombstoned,
-        a_silence_of_ages_reaps_nobody,
-        silent_members_are_reaped,
+        who_is_buried_loses_its_leases,
+        a_heartbeat_in_time_saves_a_silent_member,
+        many_may_bury_at_once,
+        who_holds_lines_is_told_and_until_when,
+        a_lock_out_of_bounds_is_invalid,
         an_unregistered_instance_keeps_its_leases,
         leaving_may_settle_a_batch,
         a_duty_is_one_instances_at_a_time,
@@ -302,6 +332,9 @@ cases! { suite, cases;
         a_loss_halves_the_next_tranche,
         a_try_forgets_the_crashes,
         a_line_that_kills_too_often_fails,
+        a_line_that_did_not_run_alone_is_not_given_up_on,
+        a_mark_is_fenced_and_one_for_each_instance,
+        the_buried_mark_nothing,
         several_lines_never_fail_together,
         many_sweeps_take_each_lease_once,
         late_batches_expire,
@@ -382,6 +415,7 @@ cases! { suite, cases;
         rule_08_an_abandoned_turn_happens_whole_or_not_at_all,
         rule_08_an_abandoned_turn_holds_no_lock,
         rule_09_a_killing_line_fails_alone,
+        rule_09_a_killing_line_takes_no_other_with_it,
         rule_10_a_retry_storm_makes_few_rows,
         rule_11_a_dropped_file_starts_no_batch,
         rule_11_a_file_stays_while_a_batch_needs_it,

@@ -9,8 +9,10 @@ use jiff::Timestamp;
 use windrow_domain::attempt::Status;
 use windrow_domain::batch::{Event, apply};
 use windrow_domain::lease::{Loss, on_loss};
-use windrow_domain::{BatchId, Counts, LaneNo, LeaseId, LineSet, Phase, State, Target};
-use windrow_store::claim::Tranche;
+use windrow_domain::{
+    BatchId, Counts, InstanceId, LaneNo, LeaseId, LineSet, Phase, State, Target, UpstreamId,
+};
+use windrow_store::claim::{Request, Tranche};
 use windrow_store::inspect::BatchRows;
 use windrow_store::record::{Outcomes, bucket};
 
@@ -26,6 +28,7 @@ pub(crate) struct Returned {
 /// One lane of a batch.
 #[derive(Clone, Debug)]
 pub(crate) struct Lane {
+    pub(crate) upstream: UpstreamId,
     pub(crate) target: Target,
     pub(crate) total: u64,
     pub(crate) phase: Phase,
@@ -51,6 +54,9 @@ pub(crate) struct Lease {
     attempts: u32,
     crashes: u32,
     granted: u64,
+    instance: InstanceId,
+    /// Its one line runs alone in its instance.
+    alone: bool,
     pub(crate) expires_at: Timestamp,
     pub(crate) outstanding: LineSet,
 }
@@ -69,8 +75,10 @@ impl Model {
         targets: &[Target],
         total: u64,
         deadline: Option<Timestamp>,
+        upstream: &UpstreamId,
     ) {
         let lane = |target: &Target| Lane {
+            upstream: upstream.clone(),
             target: target.clone(),
             total,
             phase: Phase::Open,
@@ -135,12 +143,15 @@ impl Model {
     }
 
     /// Judges a claim that got a tranche, and follows it.
-    pub(crate) fn granted(&mut self, tranche: &Tranche, lines_max: u32, now: Timestamp) {
-        let lease = &tranche.lease;
+    pub(crate) fn granted(&mut self, tranche: &Tranche, request: &Request, now: Timestamp) {
+        let (lease, lines_max) = (&tranche.lease, request.lines_max);
         let batch = self.batches.get_mut(&lease.batch).expect("a batch of the walk");
         assert_eq!(lease.generation, batch.generation, "{tranche:?}");
         let lane = &mut batch.lanes[usize::from(lease.lane)];
         assert_eq!((lane.phase, &lane.target), (Phase::Open, &lease.target), "{tranche:?}");
+        assert!(may_take(lane, request), "{tranche:?} of {lane:?}");
+        assert!(request.routes.contains(&lease.route()), "{tranche:?} was claimed for {request:?}");
+        lane.upstream = lease.upstream.clone();
         let lines: LineSet = tranche.lines.iter().map(|line| line.seq).collect();
         assert_eq!(lines, lease.held.outstanding);
         assert!(!lines.is_empty() && lines.len() <= u64::from(lines_max), "{tranche:?}");
@@ -174,6 +185,8 @@ impl Model {
             attempts: lease.attempts,
             crashes: lease.crashes,
             granted: lines.len(),
+            instance: lease.instance,
+            alone: false,
             expires_at: lease.expires_at,
             outstanding: lines,
         };
@@ -181,15 +194,23 @@ impl Model {
     }
 
     /// Judges a claim that got nothing.
-    pub(crate) fn nothing_to_claim(&self, targets: &[Target], now: Timestamp) {
-        for (id, batch) in &self.batches {
+    pub(crate) fn nothing_to_claim(&self, request: &Request, now: Timestamp) {
+        // Nothing is claimed of a batch whose window has ended, swept or not.
+        let lasts = |batch: &Batch| batch.deadline.is_none_or(|deadline| deadline > now);
+        for (id, batch) in self.batches.iter().filter(|(_, batch)| lasts(batch)) {
             for lane in &batch.lanes {
-                let wanted = lane.phase == Phase::Open && targets.contains(&lane.target);
+                let wanted = lane.phase == Phase::Open && may_take(lane, request);
                 let due = lane.returned.values().any(|line| line.not_before <= now);
                 let some = lane.cursor < lane.total || due;
                 assert!(!(wanted && some), "{id} has lines to claim: {lane:?}");
             }
         }
+    }
+
+    /// Follows a batch that was sent to another upstream.
+    pub(crate) fn moved(&mut self, id: BatchId, upstream: &UpstreamId) {
+        let lanes = &mut self.batches.get_mut(&id).expect("known").lanes;
+        lanes.iter_mut().for_each(|lane| lane.upstream = upstream.clone());
     }
 
     /// Follows outcomes; gives what was ignored and what remains, or none when the lease is lost.
@@ -212,7 +233,7 @@ impl Model {
             lane.returned.insert(line.seq, back);
         }
         let released = outcomes.released.intersection(&lease.outstanding);
-        lease.give_back(&released, lane, now);
+        lease.return_lines(&released, lane, now);
         let finished = outcomes.finished.iter().map(|line| line.seq);
         for seq in finished.chain(outcomes.again.iter().map(|line| line.seq)) {
             named.insert(seq);
@@ -230,8 +251,21 @@ impl Model {
     pub(crate) fn release(&mut self, id: LeaseId, now: Timestamp) -> Option<(u64, BatchId)> {
         let lease = self.leases.remove(&id)?;
         let batch = self.batches.get_mut(&lease.batch).expect("known");
-        lease.give_back(&lease.outstanding, &mut batch.lanes[lease.lane], now);
+        lease.return_lines(&lease.outstanding, &mut batch.lanes[lease.lane], now);
         Some((lease.outstanding.len(), lease.batch))
+    }
+
+    /// Marks a lease of one line; says whether that is allowed.
+    pub(crate) fn mark(&mut self, id: LeaseId) -> bool {
+        let Some(lease) = self.leases.get(&id) else { return false };
+        let is_other = |(other, one): (&LeaseId, &Lease)| {
+            *other != id && one.alone && one.instance == lease.instance
+        };
+        let allowed = lease.outstanding.len() == 1 && !self.leases.iter().any(is_other);
+        if let Some(lease) = self.leases.get_mut(&id).filter(|_| allowed) {
+            lease.alone = true;
+        }
+        allowed
     }
 
     /// Takes back every lease past its time: how many, returned, failed, and the batches touched.
@@ -249,10 +283,10 @@ impl Model {
             let lease = self.leases.remove(&id).expect("just found");
             let batch = self.batches.get_mut(&lease.batch).expect("known");
             let lane = &mut batch.lanes[lease.lane];
-            let loss = on_loss(lease.outstanding.len(), lease.crashes, crashes_max);
+            let loss = on_loss(lease.outstanding.len(), lease.crashes, lease.alone, crashes_max);
             for seq in lease.outstanding.iter() {
-                if let Loss::Return { tranche_max } = loss {
-                    let (attempts, crashes) = (lease.attempts, lease.crashes + 1);
+                if let Loss::Return { tranche_max, crashes } = loss {
+                    let attempts = lease.attempts;
                     let back = Returned { attempts, crashes, not_before: now, tranche_max };
                     lane.returned.insert(seq, back);
                     returned += 1;
@@ -311,7 +345,7 @@ impl Model {
                 |sets: &[LineSet]| sets.iter().fold(LineSet::new(), |all, set| all.union(set));
             let at = format!("{story}: lane {lane_no} of {id}");
             assert_eq!(rows.lane, LaneNo::try_from(lane_no).expect("few lanes"));
-            assert_eq!(rows.phase, lane.phase, "{at}");
+            assert_eq!((rows.phase, &rows.upstream), (lane.phase, &lane.upstream), "{at}");
             assert_eq!(rows.cursor, lane.cursor, "{at}: cursor");
             assert_eq!(rows.counts, self.counts(id, lane_no), "{at}: counts");
             let returned: LineSet = lane.returned.keys().copied().collect();
@@ -320,6 +354,16 @@ impl Model {
             theirs.sort_by_key(LineSet::first);
             ours.sort_by_key(LineSet::first);
             assert_eq!(theirs, ours, "{at}: leased");
+            let mut theirs = rows.alone.clone();
+            let mut ours: Vec<_> = self
+                .leases
+                .values()
+                .filter(|lease| lease.batch == id && lease.lane == lane_no && lease.alone)
+                .map(|lease| (lease.instance, lease.outstanding.clone()))
+                .collect();
+            theirs.sort_by_key(|(_, lines)| lines.first());
+            ours.sort_by_key(|(_, lines)| lines.first());
+            assert_eq!(theirs, ours, "{at}: alone");
             for (status, set) in Status::ALL.into_iter().zip(&rows.finished) {
                 let of = lane.finished.iter().filter(|(_, is)| **is == status);
                 let ours: LineSet = of.map(|(seq, _)| *seq).collect();
@@ -329,8 +373,15 @@ impl Model {
     }
 }
 
+/// Whether a claim may take lines of a lane: of its upstream, or of none yet.
+fn may_take(lane: &Lane, request: &Request) -> bool {
+    let binds = request.binds && lane.upstream.is_unknown();
+    let mut wanted = request.routes.iter().filter(|route| route.target == lane.target);
+    wanted.any(|route| binds || route.upstream == lane.upstream)
+}
+
 impl Lease {
-    fn give_back(&self, lines: &LineSet, lane: &mut Lane, now: Timestamp) {
+    fn return_lines(&self, lines: &LineSet, lane: &mut Lane, now: Timestamp) {
         let suspect = self.crashes > 0;
         let tranche_max =
             if suspect { u32::try_from(self.granted).expect("small") } else { u32::MAX };

@@ -197,6 +197,7 @@ fn member(instance: windrow_domain::InstanceId) -> windrow_store::member::NewMem
         host: "here".to_owned(),
         pid: 1,
         metadata: "{}".to_owned(),
+        lock: None,
     }
 }
 

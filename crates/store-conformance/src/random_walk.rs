@@ -4,12 +4,16 @@ use std::collections::BTreeSet;
 
 use windrow_domain::attempt::Status;
 use windrow_domain::batch::Event;
-use windrow_domain::{BatchId, InstanceId, LeaseId, State, Target};
+use windrow_domain::{
+    AuditEntryId, BatchId, InstanceId, LeaseId, Route, State, Target, UpstreamId,
+};
+use windrow_store::audit_log::NewAuditEntry;
 use windrow_store::batch::{NewBatch, Reprocess, Select};
 use windrow_store::claim::{Request, Tranche};
 use windrow_store::error::Kind;
+use windrow_store::member::{Evidence, NewMember};
 use windrow_store::record::{Fold, Outcomes, Turn};
-use windrow_store::{Batches, Claim, Finalise, Inspect, Record, Scope, Sweep};
+use windrow_store::{Batches, Claim, Finalise, Inspect, Members, Record, Scope, Sweep};
 
 use crate::World;
 use crate::fixture::*;
@@ -43,7 +47,7 @@ async fn walk(world: &impl World, seed: u64) {
     let mut walker = Walker {
         world,
         dice: Dice::seeded(seed),
-        instances: [InstanceId::new(), InstanceId::new()],
+        instances: [join(world).await, join(world).await],
         targets: vec![target("model-a"), target("model-b")],
         model: Model::default(),
         held: Vec::new(),
@@ -56,6 +60,20 @@ async fn walk(world: &impl World, seed: u64) {
         walker.step().await;
         walker.compare().await;
     }
+}
+
+async fn join(world: &impl World) -> InstanceId {
+    let member = NewMember {
+        instance: InstanceId::new(),
+        service: "walk".to_owned(),
+        host: "here".to_owned(),
+        pid: 1,
+        metadata: "{}".to_owned(),
+        lock: None,
+    };
+    let instance = member.instance;
+    world.store().register(member).await.expect("anybody may join");
+    instance
 }
 
 struct Walker<'w, W: World> {
@@ -79,9 +97,12 @@ impl<W: World> Walker<'_, W> {
             45..52 => "ghost",
             52..57 => "release",
             57..61 => "renew",
-            61..71 => "lose",
+            61..65 => "mark",
+            65..68 => "lose",
+            68..71 => "die",
             71..85 => "steer",
-            85..89 => "expire",
+            85..88 => "expire",
+            88 => "move",
             89..94 => "reprocess",
             94..98 => "close",
             _ => "create",
@@ -93,9 +114,12 @@ impl<W: World> Walker<'_, W> {
             "ghost" => self.ghost().await,
             "release" => self.release().await,
             "renew" => self.renew().await,
+            "mark" => self.mark().await,
             "lose" => self.lose().await,
+            "die" => self.die().await,
             "steer" => self.steer().await,
             "expire" => self.expire().await,
+            "move" => self.move_batch().await,
             "reprocess" => self.reprocess().await,
             "close" => self.close().await,
             _ => self.create().await,
@@ -122,9 +146,11 @@ impl<W: World> Walker<'_, W> {
         let window_secs = self.dice.percent(50).then(|| 60 + self.dice.below(600));
         // Two runs over one file, now and then.
         for _ in 0..=self.dice.below(2) {
-            let new = NewBatch { window_secs, ..run_over(file, "ada") };
+            let upstream = self.any_upstream();
+            let upstreams = upstream.clone().into();
+            let new = NewBatch { window_secs, upstreams, ..run_over(file, "ada") };
             let made = self.world.store().create_batch(new).await.expect("a batch is created");
-            self.model.create(made.id, &self.targets, LINES_PER_LANE, made.deadline);
+            self.model.create(made.id, &self.targets, LINES_PER_LANE, made.deadline, &upstream);
         }
     }
 
@@ -161,17 +187,49 @@ impl<W: World> Walker<'_, W> {
         named.truncate(usize::try_from(self.dice.below(4)).expect("small"));
         let outcomes: Vec<_> = named.iter().map(|tranche| self.outcomes(tranche)).collect();
         let lines_max = u32::try_from(self.dice.below(12) + 1).expect("small");
-        let claim = self.dice.percent(80).then(|| self.request(lines_max));
+        let claim = self.dice.percent(80).then(|| self.request(instance, lines_max));
         let turn = Turn { instance, outcomes, claim };
         self.play(turn).await;
     }
 
-    fn request(&mut self, lines_max: u32) -> Request {
-        let mut targets = self.targets.clone();
-        if self.dice.percent(30) {
-            targets.truncate(1);
+    /// Mostly one of the two that instances serve, now and then none.
+    fn any_upstream(&mut self) -> UpstreamId {
+        match self.dice.below(5) {
+            0 => UpstreamId::unknown(),
+            1 | 2 => upstream("b"),
+            _ => UpstreamId::own(),
         }
-        Request { lease: LeaseId::new(), targets, only: None, lines_max, lease_ms: 20_000 }
+    }
+
+    /// What an instance asks for: the first one serves the program's own executor, the second another
+    /// upstream; now and then each the other's.
+    fn request(&mut self, instance: InstanceId, lines_max: u32) -> Request {
+        let is_first = (instance == self.instances[0]) != self.dice.percent(10);
+        let served = if is_first { UpstreamId::own() } else { upstream("b") };
+        let route = |target: &Target| Route::new(served.clone(), target.clone());
+        let mut routes: Vec<_> = self.targets.iter().map(route).collect();
+        if self.dice.percent(30) {
+            routes.truncate(1);
+        }
+        let (lease, binds) = (LeaseId::new(), self.dice.percent(50));
+        Request { lease, routes, binds, only: None, lines_max, lease_ms: 20_000 }
+    }
+
+    async fn move_batch(&mut self) {
+        let (id, to) = (self.any_batch(), self.any_upstream());
+        let entry = NewAuditEntry {
+            id: AuditEntryId::new(),
+            actor: "the walk".to_owned(),
+            address: None,
+            action: format!("move to {to}"),
+        };
+        let outcome = self.world.store().move_batch(&Scope::All, id, to.clone(), entry).await;
+        if to.is_unknown() {
+            assert_eq!(kind(outcome), Kind::Invalid, "{}", self.story);
+            return;
+        }
+        self.model.moved(id, &to);
+        assert_eq!(outcome.expect("a batch is moved").upstreams, [to], "{}", self.story);
     }
 
     /// Sends a turn, judges the reply by the model, and now and then sends it again.
@@ -208,10 +266,10 @@ impl<W: World> Walker<'_, W> {
         if let Some(request) = &turn.claim {
             match &reply.claimed {
                 Some(tranche) => {
-                    self.model.granted(tranche, request.lines_max, now);
+                    self.model.granted(tranche, request, now);
                     self.held.push(tranche.clone());
                 }
-                None => self.model.nothing_to_claim(&request.targets, now),
+                None => self.model.nothing_to_claim(request, now),
             }
         }
         if self.dice.percent(15) && (turn.claim.is_none() || reply.claimed.is_some()) {
@@ -289,6 +347,26 @@ impl<W: World> Walker<'_, W> {
         }
     }
 
+    /// Marks a lease, of a single line where there is one; a proof from earlier marks nothing.
+    async fn mark(&mut self) {
+        let is_single = |tranche: &&Tranche| tranche.lease.held.outstanding.len() == 1;
+        let single: Vec<Tranche> = self.held.iter().filter(is_single).cloned().collect();
+        let from = if single.is_empty() { &self.held } else { &single };
+        if let Some(tranche) = self.dice.pick(from) {
+            let (held, instance) = (&tranche.lease.held, tranche.lease.instance);
+            let store = self.world.store();
+            let marked = store.mark_alone(instance, held.id, held.token).await.unwrap();
+            assert_eq!(marked, self.model.mark(held.id), "{}", self.story);
+        }
+        let Some(ghost) = self.dice.pick(&self.ghosts) else { return };
+        if self.model.leases.contains_key(&ghost.lease.held.id) {
+            return;
+        }
+        let (held, instance) = (&ghost.lease.held, ghost.lease.instance);
+        let marked = self.world.store().mark_alone(instance, held.id, held.token).await;
+        assert!(!marked.unwrap(), "{}", self.story);
+    }
+
     async fn lose(&mut self) {
         pass(self.world, self.dice.below(15_000));
         let now = now(self.world);
@@ -304,6 +382,20 @@ impl<W: World> Walker<'_, W> {
         dead.into_iter().for_each(|id| self.bury(id));
     }
 
+    /// One of the two is buried: its leases are lost before their time. Another one comes in its place.
+    async fn die(&mut self) {
+        let dead = self.dice.pick(&self.instances).expect("two");
+        assert!(self.world.store().bury(dead, Evidence::LockGot).await.unwrap());
+        let now = now(self.world);
+        for tranche in self.held.iter().filter(|tranche| tranche.lease.instance == dead) {
+            let lease = self.model.leases.get_mut(&tranche.lease.held.id);
+            lease.expect("a living lease").expires_at = now;
+        }
+        let next = join(self.world).await;
+        self.instances = self.instances.map(|one| if one == dead { next } else { one });
+        self.lose().await;
+    }
+
     fn any_batch(&mut self) -> BatchId {
         let ids: Vec<_> = self.model.batches.keys().copied().collect();
         self.dice.pick(&ids).expect("the walk begins with a batch")
@@ -311,16 +403,31 @@ impl<W: World> Walker<'_, W> {
 
     async fn steer(&mut self) {
         let (id, all, store) = (self.any_batch(), Scope::All, self.world.store());
+        let mut window_secs = None;
         let (event, outcome) = match self.dice.below(20) {
             0..7 => (Event::Paused, store.pause_batch(&all, id, None).await),
-            7..19 => (Event::Resumed, store.resume_batch(&all, id).await),
+            7..19 => {
+                window_secs = self.dice.percent(30).then(|| 60 + self.dice.below(600));
+                (Event::Resumed, store.resume_batch(&all, id, window_secs).await)
+            }
             _ => (Event::Cancelled, store.cancel_batch(&all, id).await),
         };
         let allowed = self.model.steer(id, event);
         match outcome {
             Ok(shown) => {
                 assert!(allowed, "{}: {event:?}", self.story);
-                assert_eq!(shown.state, self.model.batches[&id].state, "{}", self.story);
+                if let Some(secs) = window_secs {
+                    let deadline = later(self.world, secs * 1000);
+                    self.model.batches.get_mut(&id).expect("it was picked").deadline =
+                        Some(deadline);
+                }
+                let model = &self.model.batches[&id];
+                assert_eq!(
+                    (shown.state, shown.deadline),
+                    (model.state, model.deadline),
+                    "{}",
+                    self.story
+                );
             }
             Err(error) => {
                 assert!(!allowed && error.kind == Kind::Refused, "{}: {event:?}", self.story);
@@ -349,7 +456,7 @@ impl<W: World> Walker<'_, W> {
         let statuses = vec![self.dice.pick(&Status::ALL).expect("four"), Status::Failed];
         let lines_max = u32::try_from(self.dice.below(20) + 1).expect("small");
         let select = Select::Statuses(statuses.clone());
-        let step = Reprocess { batch: id, select, generation: None, lines_max };
+        let step = Reprocess { batch: id, select, generation: None, lines_max, window_secs: None };
         let outcome = self.world.store().reprocess(&Scope::All, step).await;
         match (self.model.reprocess(id, &statuses, lines_max, now(self.world)), outcome) {
             (Some(moved), Ok(done)) => {

@@ -5,7 +5,7 @@ use windrow_domain::attempt::{Class, Status};
 use windrow_domain::{BatchId, InstanceId, LeaseId, LeaseProof, LineSet, State};
 use windrow_store::claim::Request;
 use windrow_store::error::Kind;
-use windrow_store::inspect::FinishedQuery;
+use windrow_store::inspect::{FinishedLine, FinishedQuery, Page};
 use windrow_store::record::{Again, Finished, Fold, Outcomes, TURN_LEASES_MAX, Turn, bucket};
 use windrow_store::{Batches, Claim, Inspect, Record, Scope, Sweep};
 
@@ -459,6 +459,31 @@ pub async fn a_retry_is_kept_in_the_history(world: &impl World) {
         assert!(row.not_before >= line.not_before && row.not_before <= bucket(line.not_before));
         assert_eq!(row.created_at, *at);
     }
+}
+
+/// A line that the batch does not have is missing; one without history has an empty one, wherever it is.
+pub async fn the_history_of_a_line_that_is_not_there_is_missing(world: &impl World) {
+    let store = world.store();
+    let batch = batch_of(store, "ada", 5).await;
+    let worker = Worker::on(store);
+    let tranche = worker.take(2).await;
+    worker.finish(&tranche, Status::Completed).await;
+    for line in 1..=5 {
+        assert_eq!(store.attempts(&scope("ada"), batch, line).await.unwrap(), [], "{line}");
+    }
+    for line in [0, 6, 9_999, u64::MAX] {
+        assert_eq!(kind(store.attempts(&scope("ada"), batch, line).await), Kind::Missing, "{line}");
+    }
+    let query = FinishedQuery { batch: Some(batch), limit: 10, ..FinishedQuery::default() };
+    let lines = |page: Page<FinishedLine>| -> Vec<u64> {
+        page.rows.iter().map(|line| line.result.line).collect()
+    };
+    for (line, wanted) in [(1, vec![1]), (2, vec![2]), (3, vec![]), (u64::MAX, vec![])] {
+        let query = FinishedQuery { line: Some(line), ..query.clone() };
+        assert_eq!(lines(store.finished(&scope("ada"), query).await.unwrap()), wanted);
+    }
+    let query = FinishedQuery { custom_id: Some("nobody".to_owned()), ..query };
+    assert_eq!(lines(store.finished(&scope("ada"), query).await.unwrap()), [0; 0]);
 }
 
 /// Releasing a line counts no try; retrying one does; they are not mixed in one tranche.

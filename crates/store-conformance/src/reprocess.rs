@@ -4,15 +4,15 @@ use windrow_domain::attempt::{Class, Status};
 use windrow_domain::{BatchId, LineSet, State};
 use windrow_store::batch::{REPROCESS_LINES_MAX, Reprocess, Reprocessed, Select};
 use windrow_store::error::Kind;
-use windrow_store::inspect::{AttemptCounts, TRIES_LINES_MAX};
-use windrow_store::record::{Again, Finished, Outcomes};
+use windrow_store::inspect::{ATTEMPT_COUNTS_LINES_MAX, AttemptCounts};
+use windrow_store::record::{ATTEMPT_ENTRIES_MAX, Again, Finished, Outcomes};
 use windrow_store::{Batches, Finalise, Inspect, Store, Sweep};
 
 use crate::World;
 use crate::fixture::*;
 
 fn step(batch: BatchId, select: Select) -> Reprocess {
-    Reprocess { batch, select, generation: None, lines_max: 1000 }
+    Reprocess { batch, select, generation: None, lines_max: 1000, window_secs: None }
 }
 
 fn statuses(statuses: &[Status]) -> Select {
@@ -100,7 +100,7 @@ pub async fn a_running_batch_can_be_reprocessed(world: &impl World) {
     assert_eq!(batch(store, id).await.state, State::Paused);
     assert_eq!(worker.claim(5).await, None);
     check(store, id).await;
-    store.resume_batch(&scope("ada"), id).await.unwrap();
+    store.resume_batch(&scope("ada"), id, None).await.unwrap();
     let done = reprocess(store, step(id, statuses(&[Status::Completed]))).await;
     assert_eq!((done.moved, done.more), (0, false));
     assert_eq!(worker.drain(id, &[MODEL]).await, [id]);
@@ -295,7 +295,7 @@ pub async fn a_lost_line_that_runs_again_has_both_in_its_history(world: &impl Wo
     let worker = Worker::on(store);
     worker.record(again(&worker.take(1).await, now(world))).await;
     pass(world, 1000);
-    worker.take(1).await;
+    assert!(worker.mark(&worker.take(1).await).await);
     pass(world, LEASE_MS);
     assert_eq!(store.return_lost(10, 1).await.unwrap().failed, 1);
     reprocess(store, step(id, statuses(&[Status::Failed]))).await;
@@ -305,7 +305,36 @@ pub async fn a_lost_line_that_runs_again_has_both_in_its_history(world: &impl Wo
     check(store, id).await;
 }
 
-/// Tries are counted over all generations; those with an answer apart from those without.
+/// A line that is throttled for very long has a history of few entries, and nothing that is counted from it is lost.
+pub async fn a_line_that_is_throttled_for_long_has_few_entries(world: &impl World) {
+    const TIMES: u32 = 60;
+    const FAILED: u32 = 40;
+    let store = world.store();
+    let id = batch_of(store, "ada", 1).await;
+    let worker = Worker::on(store);
+    for attempt in 1..=TIMES {
+        let tranche = worker.take(1).await;
+        assert_eq!(tranche.lease.attempts, attempt - 1);
+        let mut outcomes = again(&tranche, now(world));
+        let class = if attempt == FAILED { Class::Server } else { Class::Throttled };
+        outcomes.again[0].class = class;
+        worker.record(outcomes.clone()).await;
+        // A repeat changes nothing.
+        worker.record(outcomes).await;
+        pass(world, 1000);
+    }
+    let entries = store.attempts(&scope("ada"), id, 1).await.unwrap();
+    let told: Vec<_> = entries.iter().map(|entry| (entry.attempt, entry.times)).collect();
+    let single = (1..ATTEMPT_ENTRIES_MAX).map(|attempt| (attempt, 1));
+    let joined = [(FAILED - 1, FAILED - ATTEMPT_ENTRIES_MAX), (FAILED, 1), (TIMES, TIMES - FAILED)];
+    assert_eq!(told, single.chain(joined).collect::<Vec<_>>());
+    let counts = store.attempt_counts(id, &[1]).await.unwrap()[0];
+    assert_eq!((counts.tried, counts.answered, counts.uncounted), (TIMES, TIMES, TIMES - 1));
+    check(store, id).await;
+}
+
+/// Tries are counted over all generations; those with an answer apart from those without. Those that a line
+/// did not use up are counted since its last result.
 pub async fn tries_are_counted_for_many_lines_at_once(world: &impl World) {
     let store = world.store();
     let id = batch_of(store, "ada", 4).await;
@@ -325,8 +354,9 @@ pub async fn tries_are_counted_for_many_lines_at_once(world: &impl World) {
         worker.record(Outcomes { again, ..Outcomes::of(tranche.lease.held.clone()) }).await;
         pass(world, 1000);
     }
-    let counted = |line, tried, answered| AttemptCounts { line, tried, answered };
-    let before = [counted(1, 4, 2), counted(2, 4, 2)];
+    let counted =
+        |line, tried, answered, uncounted| AttemptCounts { line, tried, answered, uncounted };
+    let before = [counted(1, 4, 2, 1), counted(2, 4, 2, 1)];
     assert_eq!(store.attempt_counts(id, &[4, 2, 1, 99, u64::MAX]).await.unwrap(), before);
     worker.drain(id, &[MODEL]).await;
     assert_eq!(
@@ -335,12 +365,13 @@ pub async fn tries_are_counted_for_many_lines_at_once(world: &impl World) {
         "a result is no history"
     );
     reprocess(store, step(id, Select::Lines(LineSet::range(2, 3)))).await;
-    let after = [counted(1, 4, 2), counted(2, 5, 3), counted(3, 1, 1)];
+    // What was not counted before a result does not count for the next one either.
+    let after = [counted(1, 4, 2, 1), counted(2, 5, 3, 0), counted(3, 1, 1, 0)];
     assert_eq!(store.attempt_counts(id, &[1, 2, 3, 4]).await.unwrap(), after);
 
     assert_eq!(store.attempt_counts(BatchId::new(), &[1, 2]).await.unwrap(), []);
     assert_eq!(store.attempt_counts(id, &[]).await.unwrap(), []);
-    let most: Vec<u64> = (1..).take(TRIES_LINES_MAX + 1).collect();
+    let most: Vec<u64> = (1..).take(ATTEMPT_COUNTS_LINES_MAX + 1).collect();
     assert_eq!(store.attempt_counts(id, &most[1..]).await.unwrap(), after[1..]);
     assert_eq!(kind(store.attempt_counts(id, &most).await), Kind::Invalid);
 }

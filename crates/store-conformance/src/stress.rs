@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::RwLock;
 use tokio::task::JoinSet;
 use windrow_domain::attempt::Status;
+use windrow_domain::lease::is_suspect;
 use windrow_domain::{BatchId, Ending, State};
 use windrow_store::batch::{Reprocess, Select};
 use windrow_store::claim::{Request, Tranche};
@@ -319,10 +320,11 @@ async fn steer<S: Store>(store: S, batches: Vec<BatchId>) -> u32 {
     for round in 0..30 {
         let id = dice.pick(&batches).expect("three batches");
         let select = Select::Statuses(vec![Status::Failed, Status::NotFound]);
-        let step = Reprocess { batch: id, select, generation: None, lines_max: 20 };
+        let step =
+            Reprocess { batch: id, select, generation: None, lines_max: 20, window_secs: None };
         let outcome = match dice.below(3) {
             0 => patiently(|| store.pause_batch(&all, id, None)).await.map(drop),
-            1 => patiently(|| store.resume_batch(&all, id)).await.map(drop),
+            1 => patiently(|| store.resume_batch(&all, id, None)).await.map(drop),
             _ => patiently(|| store.reprocess(&all, step.clone())).await.map(|done| {
                 reopened += u32::from(done.moved > 0);
             }),
@@ -335,7 +337,16 @@ async fn steer<S: Store>(store: S, batches: Vec<BatchId>) -> u32 {
             let reopen = || {
                 let select = Select::Statuses(Status::ALL.to_vec());
                 let batch = batches[0];
-                store.reprocess(&all, Reprocess { batch, select, generation: None, lines_max: 100 })
+                store.reprocess(
+                    &all,
+                    Reprocess {
+                        batch,
+                        select,
+                        generation: None,
+                        lines_max: 100,
+                        window_secs: None,
+                    },
+                )
             };
             while patiently(|| store.cancel_batch(&all, batches[0])).await.is_err() {
                 reopened += u32::from(patiently(reopen).await.is_ok_and(|done| done.moved > 0));
@@ -343,7 +354,7 @@ async fn steer<S: Store>(store: S, batches: Vec<BatchId>) -> u32 {
         }
     }
     for id in &batches[1..] {
-        if let Err(error) = patiently(|| store.resume_batch(&all, *id)).await {
+        if let Err(error) = patiently(|| store.resume_batch(&all, *id, None)).await {
             assert_eq!(error.kind, Kind::Refused, "it got everything done before");
         }
     }
@@ -354,6 +365,7 @@ async fn steer<S: Store>(store: S, batches: Vec<BatchId>) -> u32 {
 /// as one failed result, and they complete.
 pub async fn a_killing_line_among_many_workers_fails_alone(world: &impl World) {
     const KILLER: u64 = 250;
+    const CRASHES_MAX: u32 = 3;
     let store = world.store();
     let id = batch_of(store, "ada", 500).await;
     // Time moves only while no good worker holds a lease: whoever is lost did die.
@@ -372,6 +384,11 @@ pub async fn a_killing_line_among_many_workers_fails_alone(world: &impl World) {
                 let asked = Request { only: Some(id), ..request(&[MODEL], 500) };
                 let claim = || worker.store.lease_tranche(worker.instance, asked.clone());
                 let claimed = patiently(claim).await.expect("a claim is answered");
+                if let Some(tranche) = &claimed
+                    && is_suspect(tranche.lines.len() as u64, tranche.lease.crashes, CRASHES_MAX)
+                {
+                    assert!(worker.mark(tranche).await, "it runs alone");
+                }
                 if let Some(tranche) = claimed
                     && !seqs(&tranche).contains(KILLER)
                 {
@@ -389,7 +406,7 @@ pub async fn a_killing_line_among_many_workers_fails_alone(world: &impl World) {
         assert!(round < ROUNDS_MAX, "the batch does not settle");
         let still = calm.write().await;
         pass(world, LEASE_MS);
-        patiently(|| store.return_lost(10, 3)).await.expect("a sweep is answered");
+        patiently(|| store.return_lost(10, CRASHES_MAX)).await.expect("a sweep is answered");
         check_snapshot(store, id).await;
         drop(still);
         if !batch(store, id).await.state.is_running() {

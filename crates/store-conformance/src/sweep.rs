@@ -4,14 +4,24 @@ use tokio::task::JoinSet;
 use windrow_domain::attempt::Status;
 use windrow_domain::{Ending, InstanceId, State};
 use windrow_store::batch::NewBatch;
+use windrow_store::claim::Tranche;
 use windrow_store::error::Kind;
 use windrow_store::ingest::FileVerdict;
-use windrow_store::member::NewMember;
+use windrow_store::member::{Evidence, NewMember};
 use windrow_store::sweep::{Lost, Pruned, Retention, WORKER_LOST};
 use windrow_store::{Batches, Claim, Finalise, Ingest, Inspect, Members, Scope, Store, Sweep};
 
 use crate::World;
 use crate::fixture::*;
+
+impl<S: Store> Worker<S> {
+    /// Marks a tranche of one line: it runs alone.
+    pub(crate) async fn mark(&self, tranche: &Tranche) -> bool {
+        let (id, token) = (tranche.lease.held.id, tranche.lease.held.token);
+        let mark = || self.store.mark_alone(self.instance, id, token);
+        patiently(mark).await.expect("a mark is answered")
+    }
+}
 
 /// A lease comes back when its time has passed, not a moment earlier, and at most so many at once.
 pub async fn lost_leases_come_back(world: &impl World) {
@@ -83,7 +93,7 @@ pub async fn a_try_forgets_the_crashes(world: &impl World) {
     check(store, batch).await;
 }
 
-/// A line that is alone and took its worker down too often fails, with its own number and tries.
+/// A line that ran alone and took its worker down too often fails, with its own number and tries.
 pub async fn a_line_that_kills_too_often_fails(world: &impl World) {
     let store = world.store();
     let id = Sheet::of("ada").raw(None, "\n").lines(MODEL, 1).run(store).await;
@@ -91,7 +101,9 @@ pub async fn a_line_that_kills_too_often_fails(world: &impl World) {
     worker.record(again(&worker.take(1).await, now(world))).await;
     pass(world, 1000);
     for crash in 1..=3 {
-        assert_eq!(worker.take(1).await.lease.crashes, crash - 1);
+        let tranche = worker.take(1).await;
+        assert_eq!(tranche.lease.crashes, crash - 1);
+        assert!(worker.mark(&tranche).await);
         pass(world, LEASE_MS);
         let lost = store.return_lost(10, 3).await.unwrap();
         let failed = u64::from(crash == 3);
@@ -107,13 +119,76 @@ pub async fn a_line_that_kills_too_often_fails(world: &impl World) {
     assert_eq!(batch(store, id).await.state, State::Finalizing(Ending::Completed));
 }
 
-/// With a bound of one crash a single line fails on the first loss; several lines still go back.
+/// A line at its last crash whose lease is not marked may have died with another one: it goes back as it
+/// was, however often, and fails only when it ran alone.
+pub async fn a_line_that_did_not_run_alone_is_not_given_up_on(world: &impl World) {
+    let store = world.store();
+    let batch = batch_of(store, "ada", 1).await;
+    for crashes in [0, 1, 2, 2, 2] {
+        let worker = Worker::on(store);
+        assert_eq!(worker.take(1).await.lease.crashes, crashes);
+        pass(world, LEASE_MS);
+        let lost = store.return_lost(10, 3).await.unwrap();
+        assert_eq!((lost.leases, lost.returned, lost.failed), (1, 1, 0), "{crashes}");
+        check(store, batch).await;
+    }
+    let worker = Worker::on(store);
+    assert!(worker.mark(&worker.take(1).await).await);
+    check(store, batch).await;
+    pass(world, LEASE_MS);
+    assert_eq!(store.return_lost(10, 3).await.unwrap().failed, 1);
+    check(store, batch).await;
+}
+
+/// Only the holder marks a lease, only one of a single line, one at a time; the mark ends with the lease.
+pub async fn a_mark_is_fenced_and_one_for_each_instance(world: &impl World) {
+    let store = world.store();
+    let batch = batch_of(store, "ada", 5).await;
+    let (worker, other) = (Worker::on(store), Worker::on(store));
+    let (pair, one, two) = (worker.take(2).await, worker.take(1).await, worker.take(1).await);
+    assert!(!worker.mark(&pair).await, "two lines are not alone");
+    assert!(!other.mark(&one).await, "another instance holds it");
+    let held = &one.lease.held;
+    let wrong = store.mark_alone(worker.instance, held.id, held.token + 1000).await.unwrap();
+    assert!(!wrong, "the token is another's");
+    assert!(worker.mark(&one).await && worker.mark(&one).await, "a repeat says the same");
+    assert!(!worker.mark(&two).await, "one at a time");
+    check(store, batch).await;
+    // Released, it is no longer marked: lost again, it goes back.
+    assert_eq!(store.release_leases(worker.instance, vec![held.id]).await.unwrap(), 1);
+    assert!(!worker.mark(&one).await, "the lease is gone");
+    assert!(worker.mark(&two).await);
+    worker.complete(&two).await;
+    let again = worker.take(1).await;
+    assert_eq!(seqs(&again), seqs(&one));
+    pass(world, LEASE_MS);
+    let lost = store.return_lost(10, 1).await.unwrap();
+    assert_eq!((lost.leases, lost.returned, lost.failed), (2, 3, 0));
+    check(store, batch).await;
+}
+
+/// Who was buried marks nothing: what it holds is lost already.
+pub async fn the_buried_mark_nothing(world: &impl World) {
+    let store = world.store();
+    let batch = batch_of(store, "ada", 1).await;
+    let worker = Worker::on(store);
+    store.register(crate::rules::new_member(&worker)).await.unwrap();
+    let tranche = worker.take(1).await;
+    assert!(store.bury(worker.instance, Evidence::LockGot).await.unwrap());
+    assert!(!worker.mark(&tranche).await);
+    let lost = store.return_lost(10, 1).await.unwrap();
+    assert_eq!((lost.returned, lost.failed), (1, 0));
+    check(store, batch).await;
+}
+
+/// With a bound of one crash a single line that ran alone fails on the first loss; several lines still go
+/// back.
 pub async fn several_lines_never_fail_together(world: &impl World) {
     let store = world.store();
     let batch = batch_of(store, "ada", 3).await;
     let worker = Worker::on(store);
     worker.take(2).await;
-    worker.take(1).await;
+    assert!(worker.mark(&worker.take(1).await).await);
     pass(world, LEASE_MS);
     let lost = store.return_lost(10, 1).await.unwrap();
     assert_eq!((lost.leases, lost.returned, lost.failed), (2, 2, 1));
@@ -305,6 +380,7 @@ pub async fn old_tombstones_are_pruned(world: &impl World) {
         host: "h".to_owned(),
         pid: 1,
         metadata: "{}".to_owned(),
+        lock: None,
     };
     let ids = [InstanceId::new(), InstanceId::new(), InstanceId::new()];
     for id in ids {

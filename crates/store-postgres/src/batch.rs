@@ -6,21 +6,23 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use tokio_postgres::types::Type;
+use uuid::Uuid;
 use windrow_domain::attempt::{Class, Status};
 use windrow_domain::batch::{Event, apply};
 use windrow_domain::lines::TEXT_BYTES_MAX;
-use windrow_domain::{BatchId, LineSet, Phase};
+use windrow_domain::{BatchId, LineSet, Phase, UpstreamId};
 use windrow_store::audit_log::{AUDIT_ENTRIES_MAX, NewAuditEntry};
 use windrow_store::batch::{
-    Batch, Batches, NewBatch, Reprocess, Reprocessed, Select, put_back_error,
+    Batch, Batches, Continue, NewBatch, Reprocess, Reprocessed, Select, put_back_error,
 };
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::ingest::{FileVerdict, errors_json};
 use windrow_store::{Inspect, Scope};
 
 use crate::PostgresBackend;
-use crate::db::{Sql, Statement, sql};
+use crate::db::{Param, Sql, Statement, sql};
 use crate::error::is_stale;
 
 /// How often a decision is made again when the batch moved between looking and locking.
@@ -42,15 +44,42 @@ impl Batches for PostgresBackend {
         batch: BatchId,
         reason: Option<String>,
     ) -> Result<Batch> {
-        self.steer(scope, batch, Event::Paused, reason).await
+        self.steer(scope, batch, Event::Paused, reason, None).await
     }
 
-    async fn resume_batch(&self, scope: &Scope, batch: BatchId) -> Result<Batch> {
-        self.steer(scope, batch, Event::Resumed, None).await
+    async fn resume_batch(
+        &self,
+        scope: &Scope,
+        batch: BatchId,
+        window_secs: Option<u64>,
+    ) -> Result<Batch> {
+        self.steer(scope, batch, Event::Resumed, None, window_secs).await
     }
 
     async fn cancel_batch(&self, scope: &Scope, batch: BatchId) -> Result<Batch> {
-        self.steer(scope, batch, Event::Cancelled, None).await
+        self.steer(scope, batch, Event::Cancelled, None, None).await
+    }
+
+    async fn continue_batch(&self, scope: &Scope, how: Continue) -> Result<Batch> {
+        for _ in 0..STALE_RETRIES_MAX {
+            let found = self.batch(scope, how.batch).await?;
+            let to = apply(found.state, Event::Continued).map_err(Error::refusal)?;
+            let params = [
+                (&self.db.now() as _, Type::TIMESTAMPTZ),
+                (&scope.owner() as _, Type::TEXT),
+                (&how.batch.0 as _, Type::UUID),
+                (&found.state.as_str() as _, Type::TEXT),
+                (&to.as_str() as _, Type::TEXT),
+                (&Phase::of(to).as_str() as _, Type::TEXT),
+                (&how.window_secs.map(u64::cast_signed) as _, Type::INT8),
+                (&how.open_max.map(i64::from) as _, Type::INT8),
+            ];
+            let continued = self.db.rows(Sql::value("batch/continue_batch"), &params).await?;
+            if continued[0].get("answer") {
+                return self.batch(scope, how.batch).await;
+            }
+        }
+        Err(Error::of(Kind::Busy).because("the batch keeps moving"))
     }
 
     async fn reprocess(&self, scope: &Scope, step: Reprocess) -> Result<Reprocessed> {
@@ -83,25 +112,63 @@ impl Batches for PostgresBackend {
         Err(Error::of(Kind::Conflict).because(because))
     }
 
+    async fn move_batch(
+        &self,
+        scope: &Scope,
+        batch: BatchId,
+        upstream: UpstreamId,
+        entry: NewAuditEntry,
+    ) -> Result<Batch> {
+        let params = [
+            (&scope.owner() as _, Type::TEXT),
+            (&batch.0 as _, Type::UUID),
+            (&upstream.as_str() as _, Type::TEXT),
+        ];
+        let (now, owner) = (self.db.now(), scope.owner());
+        let entry = entry_params(&now, &batch.0, &owner, &entry);
+        let calls = [
+            Statement { sql: Sql::value("batch/move_batch"), params: &params },
+            Statement { sql: sql!("batch/add_act"), params: &entry },
+        ];
+        let answers = self.db.call(&calls).await?;
+        if answers[0][0].get("answer") {
+            self.batch(scope, batch).await
+        } else {
+            Err(Error::of(Kind::Missing))
+        }
+    }
+
     async fn add_audit_entry(
         &self,
         scope: &Scope,
         batch: BatchId,
         entry: NewAuditEntry,
     ) -> Result<()> {
-        let params = [
-            (&self.db.now() as _, Type::TIMESTAMPTZ),
-            (&batch.0 as _, Type::UUID),
-            (&scope.owner() as _, Type::TEXT),
-            (&entry.id.0 as _, Type::UUID),
-            (&entry.actor as _, Type::TEXT),
-            (&entry.address as _, Type::TEXT),
-            (&entry.action as _, Type::TEXT),
-            (&i64::from(AUDIT_ENTRIES_MAX) as _, Type::INT8),
-        ];
+        let (now, owner) = (self.db.now(), scope.owner());
+        let params = entry_params(&now, &batch.0, &owner, &entry);
         let found = self.db.rows(sql!("batch/add_act"), &params).await?;
         if found[0].get("found") { Ok(()) } else { Err(Error::of(Kind::Missing)) }
     }
+}
+
+/// The parameters of `batch/add_act`.
+fn entry_params<'a>(
+    now: &'a Option<Timestamp>,
+    batch: &'a Uuid,
+    owner: &'a Option<&'a str>,
+    entry: &'a NewAuditEntry,
+) -> [Param<'a>; 8] {
+    static ENTRIES_MAX: i64 = AUDIT_ENTRIES_MAX as i64;
+    [
+        (now, Type::TIMESTAMPTZ),
+        (batch, Type::UUID),
+        (owner, Type::TEXT),
+        (&entry.id.0, Type::UUID),
+        (&entry.actor, Type::TEXT),
+        (&entry.address, Type::TEXT),
+        (&entry.action, Type::TEXT),
+        (&ENTRIES_MAX, Type::INT8),
+    ]
 }
 
 impl PostgresBackend {
@@ -114,6 +181,9 @@ impl PostgresBackend {
             Some((state, errors, endpoint)) => (Some(state.as_str()), errors, endpoint),
             None => (None, None, None),
         };
+        let by_target = batch.upstreams.by_target.iter();
+        let (targets, upstreams): (Vec<&str>, Vec<&str>) =
+            by_target.map(|(target, upstream)| (target.as_str(), upstream.as_str())).unzip();
         let params = [
             (&self.db.now() as _, Type::TIMESTAMPTZ),
             (&batch.id.0 as _, Type::UUID),
@@ -132,6 +202,9 @@ impl PostgresBackend {
             (&sealed as _, Type::TEXT),
             (&seal_errors as _, Type::TEXT),
             (&seal_endpoint as _, Type::TEXT),
+            (&targets as _, Type::TEXT_ARRAY),
+            (&upstreams as _, Type::TEXT_ARRAY),
+            (&batch.upstreams.others.as_str() as _, Type::TEXT),
         ];
         let found = self.db.rows(Sql::value("batch/create_batch"), &params).await?;
         self.batch(&Scope::Owner(batch.owner), BatchId(found[0].get("answer"))).await
@@ -144,11 +217,13 @@ impl PostgresBackend {
         batch: BatchId,
         event: Event,
         reason: Option<String>,
+        window_secs: Option<u64>,
     ) -> Result<Batch> {
         for _ in 0..STALE_RETRIES_MAX {
             let found = self.batch(scope, batch).await?;
             let to = apply(found.state, event).map_err(Error::refusal)?;
-            if to == found.state && (reason.is_none() || !to.is_running()) {
+            let changes = window_secs.is_some() || (reason.is_some() && to.is_running());
+            if to == found.state && !changes {
                 return Ok(found);
             }
             let params = [
@@ -159,6 +234,7 @@ impl PostgresBackend {
                 (&to.as_str() as _, Type::TEXT),
                 (&Phase::of(to).as_str() as _, Type::TEXT),
                 (&reason as _, Type::TEXT),
+                (&window_secs.map(u64::cast_signed) as _, Type::INT8),
             ];
             let steered = self.db.rows(Sql::rows("batch/steer_batch"), &params).await?;
             if steered[0].get("steered") {
@@ -207,6 +283,7 @@ impl PostgresBackend {
             (&Class::Reprocessed.as_str() as _, Type::TEXT),
             (&&words[..] as _, Type::TEXT_ARRAY),
             (&&errors[..] as _, Type::TEXT_ARRAY),
+            (&step.window_secs.map(u64::cast_signed) as _, Type::INT8),
         ];
         self.db.rows(Sql::value("batch/reprocess"), &params).await?;
         Ok(Reprocessed { generation, moved: picked.lines.len() as u64, more: picked.more })
@@ -218,9 +295,10 @@ impl PostgresBackend {
         let limit = i64::from(step.lines_max) + 1;
         let mut found = match &step.select {
             Select::Statuses(statuses) => {
-                let sql = match statuses.contains(&Status::Completed) {
-                    true => sql!("batch/find_finished"),
-                    false => sql!("batch/find_unsuccessful"),
+                let sql = if statuses.contains(&Status::Completed) {
+                    sql!("batch/find_finished")
+                } else {
+                    sql!("batch/find_unsuccessful")
                 };
                 let codes: Vec<i16> = statuses.iter().map(|status| status.code()).collect();
                 let params = [

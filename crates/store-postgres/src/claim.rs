@@ -11,8 +11,8 @@ use bytes::Bytes;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
-use windrow_domain::{BatchId, InstanceId, LeaseId, Target};
-use windrow_store::claim::{Claim, Extended, Line, Request, Tranche, Waiting};
+use windrow_domain::{InstanceId, LeaseId, Route, Target, UpstreamId};
+use windrow_store::claim::{Claim, Extended, Line, Poll, Polled, Request, Tranche, Waiting};
 use windrow_store::error::Result;
 
 use crate::db::{Sql, Statement, sql};
@@ -23,21 +23,26 @@ const HINT_CLAIMS_MAX: i64 = 256;
 
 #[async_trait]
 impl Claim for PostgresBackend {
-    async fn waiting(&self, only: Option<BatchId>, limit: u32) -> Result<Vec<Waiting>> {
-        let (now, limit) = (self.db.now(), i64::from(limit));
-        let any = [(&now as _, Type::TIMESTAMPTZ), (&limit as _, Type::INT8)];
-        let found = match only {
+    async fn waiting(&self, poll: Poll) -> Result<Polled> {
+        let (now, limit) = (self.db.now(), i64::from(poll.limit));
+        let upstreams: Vec<&str> = poll.upstreams.iter().map(UpstreamId::as_str).collect();
+        let any = [
+            (&now as _, Type::TIMESTAMPTZ),
+            (&limit as _, Type::INT8),
+            (&upstreams as _, Type::TEXT_ARRAY),
+        ];
+        let found = match poll.only {
             None => self.db.lone(sql!("claim/waiting"), &any).await?,
             Some(batch) => {
-                let [now, limit] = any;
-                let of = [now, limit, (&batch.0 as _, Type::UUID)];
+                let [now, limit, upstreams] = any;
+                let of = [now, limit, upstreams, (&batch.0 as _, Type::UUID)];
                 self.db.lone(sql!("claim/waiting_of_batch"), &of).await?
             }
         };
         let mut waiting = found.iter().map(read_waiting).collect::<Result<Vec<_>>>()?;
         // The database's order of names depends on its locale.
-        waiting.sort_unstable_by(|a, b| a.target.cmp(&b.target));
-        Ok(waiting)
+        waiting.sort_unstable_by(|a, b| a.route.cmp(&b.route));
+        Ok(Polled { waiting, stopped: self.stopped(&poll.held).await? })
     }
 
     async fn extend_leases(
@@ -65,6 +70,7 @@ impl Claim for PostgresBackend {
         let extended: Vec<_> = extended.iter().map(|row| LeaseId(row.get("id"))).collect();
         let released: Vec<Uuid> = released[0].get("released");
         Ok(Extended {
+            stopped: self.stopped(&extended).await?,
             lost: known.into_iter().filter(|lease| !extended.contains(lease)).collect(),
             released: released.into_iter().map(LeaseId).collect(),
             extended,
@@ -76,6 +82,16 @@ impl Claim for PostgresBackend {
         self.release(instance, &ids, true).await
     }
 
+    async fn mark_alone(&self, instance: InstanceId, lease: LeaseId, token: u64) -> Result<bool> {
+        let params = [
+            (&lease.0 as _, Type::UUID),
+            (&instance.0 as _, Type::UUID),
+            (&token.cast_signed() as _, Type::INT8),
+        ];
+        let marked = self.db.rows(sql!("claim/mark_alone"), &params).await?;
+        Ok(!marked.is_empty())
+    }
+
     async fn set_limit(&self, target: &Target, in_flight_max: Option<u32>) -> Result<()> {
         let limit = in_flight_max.map(|max| i32::try_from(max).unwrap_or(i32::MAX));
         let params = [(&target.as_str() as _, Type::TEXT), (&limit as _, Type::INT4)];
@@ -84,6 +100,17 @@ impl Claim for PostgresBackend {
 }
 
 impl PostgresBackend {
+    /// Those of the leases that must not go on, ascending. Asks nothing when there are none.
+    async fn stopped(&self, leases: &[LeaseId]) -> Result<Vec<LeaseId>> {
+        if leases.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids: Vec<Uuid> = leases.iter().map(|lease| lease.0).collect();
+        let params = [(&self.db.now() as _, Type::TIMESTAMPTZ), (&ids as _, Type::UUID_ARRAY)];
+        let found = self.db.lone(sql!("claim/stopped_leases"), &params).await?;
+        Ok(found.iter().map(|row| LeaseId(row.get("id"))).collect())
+    }
+
     /// Gives back the named leases of an instance, or all but the named ones.
     pub(crate) async fn release(
         &self,
@@ -118,22 +145,30 @@ impl PostgresBackend {
 
 fn read_waiting(row: &Row) -> Result<Waiting> {
     let ready_in = Duration::from_micros(rows::count(row, "ready_in_us"));
-    Ok(Waiting { target: rows::target(row)?, ready_in })
+    let route = Route::new(rows::upstream(row)?, rows::target(row)?);
+    Ok(Waiting { route, ready_in })
 }
 
 /// A claim with its arguments as the database wants them.
 pub(crate) struct Prepared<'a> {
     pub(crate) lease: Uuid,
+    /// In pairs with the targets: which lanes may be claimed.
+    pub(crate) upstreams: Vec<&'a str>,
     pub(crate) targets: Vec<&'a str>,
+    /// Beside each pair: what a lane of it is bound to.
+    pub(crate) binds: Vec<&'a str>,
     pub(crate) only: Option<Uuid>,
     pub(crate) lines_max: i32,
     pub(crate) lease_ms: i64,
 }
 
 pub(crate) fn prepare(request: &Request) -> Prepared<'_> {
+    let lanes = request.lanes();
     Prepared {
         lease: request.lease.0,
-        targets: request.targets.iter().map(Target::as_str).collect(),
+        upstreams: lanes.iter().map(|lane| lane.upstream).collect(),
+        targets: lanes.iter().map(|lane| lane.target).collect(),
+        binds: lanes.iter().map(|lane| lane.bound_to).collect(),
         only: request.only.map(|batch| batch.0),
         lines_max: request.lines_max.cast_signed(),
         lease_ms: request.lease_ms.cast_signed(),

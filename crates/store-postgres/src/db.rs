@@ -15,9 +15,11 @@ use deadpool_postgres::{
 };
 use futures_util::future::{join, join_all};
 use jiff::Timestamp;
+use tokio_postgres::config::SslMode;
 use tokio_postgres::tls::NoTlsStream;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, Connection, NoTls, Row, Socket};
+use windrow_domain::millis;
 use windrow_store::Gauges;
 use windrow_store::error::{Error, Kind, Result};
 
@@ -90,6 +92,11 @@ pub(crate) struct Statement<'a> {
 /// Whether the statements that were sent behind the transaction's end succeeded.
 type Afterwards = Result<(), tokio_postgres::Error>;
 
+/// What a URL with `sslmode=require` is refused with.
+const NO_TLS: &str = "sslmode=require cannot be met: Windrow has no TLS to PostgreSQL yet; leave it out \
+                      on a network that you trust, or connect through a tunnel or a pooler beside this \
+                      process that speaks TLS";
+
 /// The pool and what bounds a call.
 #[derive(Clone)]
 pub(crate) struct Db {
@@ -118,15 +125,19 @@ impl Db {
             Error::new(Kind::Invalid, "read database address", "url").because(cause)
         };
         let mut config = Config::from_str(&options.url).map_err(refused)?;
-        config.connect_timeout(Duration::from_millis(options.acquire_ms_max));
+        if config.get_ssl_mode() == SslMode::Require {
+            return Err(Error::new(Kind::Invalid, "read database address", "url").because(NO_TLS));
+        }
+        config.connect_timeout(options.acquire_timeout);
         config.tcp_user_timeout(Duration::from_secs(30));
         config.keepalives_idle(Duration::from_secs(15));
         if config.get_application_name().is_none() {
             config.application_name("windrow");
         }
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let wait = Some(Duration::from_millis(options.acquire_ms_max));
-        let bounded = [options.lock_ms_max, options.statement_ms_max, options.idle_ms_max];
+        let wait = Some(options.acquire_timeout);
+        let bounded = [options.lock_timeout, options.statement_timeout, options.idle_timeout];
+        let bounded = bounded.map(millis);
         // Statements that are their own transaction have no BEGIN that would say so.
         let isolation = "SET default_transaction_isolation = 'read committed'";
         let session = format!("{}; {isolation}", bounds("SET", bounded));
@@ -172,7 +183,7 @@ impl Db {
         client.map_err(from_pool)
     }
 
-    /// A connection outside the pool, for one who listens as long as it lives.
+    /// A connection outside the pool, for a listener that keeps it as long as it lives.
     pub(crate) async fn connection(&self) -> Result<(Client, Connection<Socket, NoTlsStream>)> {
         let connected = self.config.connect(NoTls).await;
         connected.map_err(from_driver)
@@ -253,7 +264,7 @@ impl Db {
         calls: &[Statement<'_>],
         after: &[Statement<'_>],
     ) -> Result<Vec<Vec<Row>>> {
-        let client = Inside::of(self.client().await?);
+        let client = TransactionClient::of(self.client().await?);
         let answers = self
             .in_time(self.pipeline(&client, begin.map(|begin| (begin, COMMIT)), calls, after))
             .await?;
@@ -267,7 +278,7 @@ impl Db {
     /// Begins a transaction of several steps with these bounds, see [`bounds`], and its first statement.
     pub(crate) async fn enter(
         &self,
-        client: &Inside,
+        client: &TransactionClient,
         bounded: [u64; 3],
         first: &Statement<'_>,
     ) -> Result<(), tokio_postgres::Error> {
@@ -282,7 +293,7 @@ impl Db {
     /// Ends such a transaction with these statements, under the usual bounds.
     pub(crate) async fn end(
         &self,
-        client: Inside,
+        client: TransactionClient,
         calls: &[Statement<'_>],
     ) -> Result<Vec<Vec<Row>>> {
         let answers = self.pipeline(&client, Some((&self.bounds, &self.end)), calls, &[]);
@@ -300,7 +311,7 @@ impl Db {
 
     /// Undoes such a transaction, if it has not ended, and gives its connection back. One that does not
     /// answer is closed.
-    pub(crate) async fn undo(&self, client: Inside) {
+    pub(crate) async fn undo(&self, client: TransactionClient) {
         let undone = self.in_time(client.batch_execute(&self.undo)).await;
         if matches!(undone, Ok(Ok(()))) {
             client.leave();
@@ -310,10 +321,10 @@ impl Db {
     /// Waits no longer than the server itself may take: a network that swallows everything must not
     /// hold the caller for ever. The connection of a call that is late is not used again.
     pub(crate) async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T> {
-        let Options { acquire_ms_max, lock_ms_max, statement_ms_max, idle_ms_max, .. } =
-            &self.options;
-        let longest = acquire_ms_max + lock_ms_max + statement_ms_max + idle_ms_max;
-        let done = tokio::time::timeout(Duration::from_millis(longest), work).await;
+        let Options { acquire_timeout, lock_timeout, statement_timeout, idle_timeout, .. } =
+            self.options;
+        let longest = acquire_timeout + lock_timeout + statement_timeout + idle_timeout;
+        let done = tokio::time::timeout(longest, work).await;
         done.map_err(|late| Error::of(Kind::Unavailable).because(late))
     }
 
@@ -361,7 +372,8 @@ impl Db {
     }
 }
 
-/// It is committed, and nobody knows whether it is on disk: no error by which nothing happened.
+/// The error of a call that was committed while it is unknown whether it reached the disk. Its kind
+/// does not promise that nothing happened.
 fn unknown(cause: tokio_postgres::Error) -> Error {
     Error::of(Kind::Unavailable).because(cause)
 }
@@ -383,9 +395,10 @@ fn set_once(transaction_pooler: bool, session: &str) -> Hook {
     Hook::async_fn(move |client, _| {
         let text = text.clone();
         Box::pin(async move {
-            match transaction_pooler {
-                true => Ok(()),
-                false => client.batch_execute(&text).await.map_err(HookError::Backend),
+            if transaction_pooler {
+                Ok(())
+            } else {
+                client.batch_execute(&text).await.map_err(HookError::Backend)
             }
         })
     })
@@ -401,9 +414,9 @@ fn bounds(set: &str, [lock_ms, statement_ms, idle_ms]: [u64; 3]) -> String {
 
 /// A connection inside a transaction that takes several steps. When the steps are given up half way,
 /// the connection is closed: in the pool, its transaction would become the next caller's.
-pub(crate) struct Inside(Option<Object>);
+pub(crate) struct TransactionClient(Option<Object>);
 
-impl Inside {
+impl TransactionClient {
     pub(crate) fn of(client: Object) -> Self {
         Self(Some(client))
     }
@@ -414,7 +427,7 @@ impl Inside {
     }
 }
 
-impl Deref for Inside {
+impl Deref for TransactionClient {
     type Target = Object;
 
     fn deref(&self) -> &Object {
@@ -422,7 +435,7 @@ impl Deref for Inside {
     }
 }
 
-impl Drop for Inside {
+impl Drop for TransactionClient {
     fn drop(&mut self) {
         if let Some(client) = self.0.take() {
             drop(Object::take(client));

@@ -33,8 +33,8 @@ pub(crate) fn kind_of(code: &str) -> Kind {
         "22021" | "22003" | "22001" | "22008" | "22P05" => Kind::Invalid,
         // Schema, table, column or function unknown: not migrated, or by another version.
         "3F000" | "42P01" | "42703" | "42883" => Kind::Corrupt,
-        // The database is not there, or does not let us in.
-        "3D000" | "28000" | "28P01" => Kind::Unavailable,
+        // The database is not there, does not let us in, or takes no writes (a standby, until it is promoted).
+        "3D000" | "28000" | "28P01" | "25006" => Kind::Unavailable,
         _ => match code.get(..2) {
             Some("08" | "53" | "58" | "57") => Kind::Unavailable,
             // Nobody knows whether the statement ended.
@@ -68,7 +68,7 @@ fn is_io(cause: &tokio_postgres::Error) -> bool {
     text.contains("connect") || text.contains("unexpected message")
 }
 
-/// An error of the pool: nobody gave a connection back in time, or none could be made.
+/// An error of the pool: no connection came back in time, or none could be made.
 pub(crate) fn from_pool(cause: PoolError) -> Error {
     match cause {
         PoolError::Backend(cause) => from_driver(cause),
@@ -145,6 +145,7 @@ mod tests {
             ("22021", Kind::Invalid),
             ("42P01", Kind::Corrupt),
             ("3D000", Kind::Unavailable),
+            ("25006", Kind::Unavailable),
             ("XX000", Kind::Corrupt),
         ];
         for (code, kind) in table {

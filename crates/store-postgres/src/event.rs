@@ -14,7 +14,7 @@ use tokio_postgres::types::Type;
 use windrow_domain::{Expected, Owner, Stream};
 use windrow_store::Scope;
 use windrow_store::error::{Error, Kind, Result};
-use windrow_store::event::{Append, Appended, Event, Events, Pruned, Snapshot};
+use windrow_store::event::{Append, Appended, Event, Events, PrunedStream, Snapshot};
 use windrow_store::inspect::{Binding, Cursor, Page};
 
 use crate::db::{Param, sql};
@@ -137,7 +137,7 @@ fn check_kept(stream: &Stream, from: u64, kept: Option<&Row>) -> Result<()> {
     let kept = kept.map(|row| (rows::count(row, "first"), rows::count(row, "version")));
     match kept {
         Some((first, snapshot)) if first > from => {
-            let pruned = Pruned { stream: stream.as_str().to_owned(), first, snapshot };
+            let pruned = PrunedStream { stream: stream.as_str().to_owned(), first, snapshot };
             Err(Error::of(Kind::Missing).because(pruned))
         }
         _ => Ok(()),

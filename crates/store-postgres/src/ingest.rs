@@ -15,7 +15,7 @@ use windrow_store::Scope;
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::ingest::{Chunk, File, FileState, FileVerdict, Ingest, NewFile, Span};
 
-use crate::db::{Inside, Param, Sql, Statement, sql};
+use crate::db::{Param, Sql, Statement, TransactionClient, sql};
 use crate::error::from_driver;
 use crate::{PostgresBackend, rows};
 
@@ -113,7 +113,7 @@ impl PostgresBackend {
             ];
             return self.db.call(&calls).await.map(drop);
         }
-        let client = Inside::of(self.db.client().await?);
+        let client = TransactionClient::of(self.db.client().await?);
         let work = async {
             self.copy_lines(&client, file, chunk).await?;
             let finish = Sql::value("ingest/finish_chunk").text(params.len());

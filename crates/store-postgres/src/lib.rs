@@ -29,10 +29,12 @@ mod record;
 mod rows;
 mod sweep;
 mod transactional;
+mod upstream;
 mod wake;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
+use std::time::Duration;
 
 use windrow_store::{Capabilities, Gauges, MessageStore, Result, Store, Time};
 
@@ -43,6 +45,7 @@ pub use migrate::NoRight;
 
 /// How to reach the database, and what bounds a call.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Options {
     /// `postgres://user@host:port/database`.
     pub url: String,
@@ -50,16 +53,28 @@ pub struct Options {
     pub pool_max: usize,
     /// The URL leads through a transaction pooler: use no prepared statements.
     pub transaction_pooler: bool,
-    /// Which clock decides who owns a lease.
+    /// The clock that decides when a lease has expired.
     pub time: Time,
     /// Longest wait for a connection of the pool.
-    pub acquire_ms_max: u64,
+    pub acquire_timeout: Duration,
     /// Longest wait for a lock.
-    pub lock_ms_max: u64,
+    pub lock_timeout: Duration,
     /// Longest statement.
-    pub statement_ms_max: u64,
+    pub statement_timeout: Duration,
     /// Longest pause of this process inside a transaction, should it be stopped there.
-    pub idle_ms_max: u64,
+    pub idle_timeout: Duration,
+}
+
+windrow_domain::option_setters! {
+    Options {
+        pool_max: usize,
+        transaction_pooler: bool,
+        time: Time,
+        acquire_timeout: Duration,
+        lock_timeout: Duration,
+        statement_timeout: Duration,
+        idle_timeout: Duration,
+    }
 }
 
 impl Options {
@@ -70,10 +85,10 @@ impl Options {
             pool_max: 16,
             transaction_pooler: false,
             time: Time::Database,
-            acquire_ms_max: 5_000,
-            lock_ms_max: 5_000,
-            statement_ms_max: 30_000,
-            idle_ms_max: 10_000,
+            acquire_timeout: Duration::from_secs(5),
+            lock_timeout: Duration::from_secs(5),
+            statement_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(10),
         }
     }
 }
@@ -102,6 +117,13 @@ impl PostgresStore {
     pub async fn migrate(&self) -> Result<()> {
         migrate::run(&self.backend.db).await
     }
+
+    /// Refuses a schema that is not the one of this program, and changes nothing. The cause is
+    /// [`windrow_store::error::NotMigrated`] for one that is not there or older, [`NoRight`] for one that
+    /// the role may not use.
+    pub async fn check_schema(&self) -> Result<()> {
+        migrate::check(&self.backend.db).await
+    }
 }
 
 /// What does the work behind the seam: arguments are checked before it sees them, and its errors are
@@ -117,7 +139,7 @@ struct PostgresBackend {
 
 impl Store for PostgresBackend {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "postgres", writers: true, durable: true }
+        Capabilities { name: "postgres", durable: true }
     }
 
     fn gauges(&self) -> Gauges {

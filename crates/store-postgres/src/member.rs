@@ -1,21 +1,22 @@
 //! Members: instances join, send heartbeats, take duties and leave.
 //!
-//! Holds throughout: a heartbeat is one update of one row; a tombstone is for ever, and leaving gives the
-//! leases back in the same transaction; a duty is judged and taken in one guarded statement.
+//! Holds throughout: a heartbeat is one update of one row; a tombstone is for ever; leaving gives the
+//! leases back in the same transaction, and burying another one leaves them to be lost; a duty is judged and
+//! taken in one guarded statement.
 
 use async_trait::async_trait;
 use tokio_postgres::types::Type;
 use windrow_domain::InstanceId;
 use windrow_store::error::{Error, Kind, Result};
-use windrow_store::member::{Member, Members, NewMember};
+use windrow_store::member::{Evidence, Member, Members, NewMember};
 
 use crate::db::{Sql, sql};
-use crate::sweep::SECS_MAX;
 use crate::{PostgresBackend, rows};
 
 #[async_trait]
 impl Members for PostgresBackend {
     async fn register(&self, member: NewMember) -> Result<()> {
+        let lock = member.lock.as_ref();
         let params = [
             (&self.db.now() as _, Type::TIMESTAMPTZ),
             (&member.instance.0 as _, Type::UUID),
@@ -23,12 +24,13 @@ impl Members for PostgresBackend {
             (&member.host as _, Type::TEXT),
             (&i64::from(member.pid) as _, Type::INT8),
             (&member.metadata as _, Type::TEXT),
+            (&lock.map(|lock| &*lock.boot_id) as _, Type::TEXT),
+            (&lock.map(|lock| lock.device.cast_signed()) as _, Type::INT8),
+            (&lock.map(|lock| lock.inode.cast_signed()) as _, Type::INT8),
+            (&lock.map(|lock| &*lock.path) as _, Type::TEXT),
         ];
         let joined = self.db.rows(sql!("member/register"), &params).await?;
-        match joined.is_empty() {
-            true => Err(Error::of(Kind::LeaseLost).because(TOMBSTONED)),
-            false => Ok(()),
-        }
+        if joined.is_empty() { Err(Error::of(Kind::LeaseLost).because(TOMBSTONED)) } else { Ok(()) }
     }
 
     async fn heartbeat(&self, instance: InstanceId) -> Result<()> {
@@ -59,21 +61,25 @@ impl Members for PostgresBackend {
         lines.map(i64::cast_unsigned).ok_or_else(|| Error::of(Kind::Missing))
     }
 
-    async fn reap_members(&self, stale_ms: u64, limit: u32) -> Result<Vec<InstanceId>> {
-        let stale_ms = i64::try_from(stale_ms).unwrap_or(i64::MAX).min(SECS_MAX * 1000);
+    async fn bury(&self, instance: InstanceId, evidence: Evidence) -> Result<bool> {
+        let seen = match evidence {
+            Evidence::LockGot => None,
+            Evidence::Silent { heartbeat_at } => Some(heartbeat_at),
+        };
         let params = [
             (&self.db.now() as _, Type::TIMESTAMPTZ),
-            (&stale_ms as _, Type::INT8),
-            (&i64::from(limit) as _, Type::INT8),
+            (&instance.0 as _, Type::UUID),
+            (&seen as _, Type::TIMESTAMPTZ),
         ];
-        let sql = sql!("member/reap_members");
-        let reaped = self.db.lone(sql, &params).await?;
-        Ok(reaped.iter().map(|row| InstanceId(row.get("instance_id"))).collect())
+        let buried = self.db.rows(sql!("member/bury"), &params).await?;
+        let buried = buried.first().map(|row| row.get("buried"));
+        buried.ok_or_else(|| Error::of(Kind::Missing))
     }
 
     async fn members(&self) -> Result<Vec<Member>> {
         // Every instance asks all the time.
-        let found = self.db.lone(sql!("member/members"), &[]).await?;
+        let params = [(&self.db.now() as _, Type::TIMESTAMPTZ)];
+        let found = self.db.lone(sql!("member/members"), &params).await?;
         Ok(found.iter().map(rows::member).collect())
     }
 }

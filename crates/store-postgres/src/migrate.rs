@@ -12,7 +12,7 @@ use refinery::Runner;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
-use windrow_store::error::{Cause, Error, Kind, Result};
+use windrow_store::error::{Cause, Error, Kind, NotMigrated, Result};
 
 use crate::db::{Db, with_functions};
 use crate::error::{from_driver, kind_of};
@@ -22,10 +22,10 @@ mod embedded {
 }
 
 const HISTORY: &str = "windrow_schema_history";
-/// The advisory lock that orders those who migrate: "windrow" in ASCII.
+/// The advisory lock under which one process at a time migrates: "windrow" in ASCII.
 const LOCK: i64 = 0x77_69_6e_64_72_6f_77;
 
-/// How long one who migrates waits for another; what it does may take as long as it takes.
+/// A process that migrates waits at most so long for another one; its own statements have no bound.
 const WAIT: &str = "SET lock_timeout = '60s'; SET statement_timeout = 0; \
                     SET idle_in_transaction_session_timeout = 0";
 
@@ -48,7 +48,9 @@ const FUNCTIONS: &[&str] = functions![
     "ingest/drop_file",
     "batch/create_batch",
     "batch/steer_batch",
+    "batch/move_batch",
     "batch/reprocess",
+    "batch/continue_batch",
     "claim/split_lines",
     "claim/tidy_lines",
     "claim/take_returned",
@@ -95,6 +97,9 @@ const FUNCTIONS: &[&str] = functions![
     "call/submit_calls",
     "call/commit_running",
     "call/commit_calls",
+    "call/end_unanswered",
+    "call/cancel_call",
+    "call/expire_calls",
     "app/check_text",
     "app/check_body",
     "app/send",
@@ -145,7 +150,7 @@ pub(crate) async fn run(db: &Db) -> Result<()> {
         SchemaState::Current => return Ok(()),
         SchemaState::Closed => return Err(corrupt(NoRight(None))),
         SchemaState::Newer(applied) => return Err(corrupt(applied)),
-        SchemaState::Behind => {}
+        SchemaState::Behind(_) => {}
     }
     // Taken out of the pool: its end gives the lock back, whatever happens in between.
     let mut client = Object::take(client);
@@ -158,16 +163,36 @@ pub(crate) async fn run(db: &Db) -> Result<()> {
     install_functions(&client).await.map_err(driver).map_err(with_right)
 }
 
+/// Reads the schema's state, and changes nothing.
+pub(crate) async fn check(db: &Db) -> Result<()> {
+    let driver = |cause| from_driver(cause).named("open", "database");
+    let named = |error: Error| error.named("open", "database");
+    let runner = embedded::migrations::runner();
+    let client = db.client().await.map_err(named)?;
+    let state = db.in_time(schema_state(&client, &runner)).await.map_err(named)?;
+    match state.map_err(driver).map_err(with_right)? {
+        SchemaState::Current => Ok(()),
+        SchemaState::Closed => Err(corrupt(NoRight(None))),
+        SchemaState::Newer(applied) => Err(corrupt(applied)),
+        SchemaState::Behind(applied) => {
+            let known = runner.get_migrations().iter().map(refinery::Migration::version).max();
+            let known = known.unwrap_or(0).into();
+            Err(Error::new(Kind::Corrupt, "open", "database")
+                .because(NotMigrated { applied, known }))
+        }
+    }
+}
+
 /// What the schema is for this program and this role.
 enum SchemaState {
-    /// Up to date.
+    /// The schema is up to date.
     Current,
     /// Up to date, and not for this role.
     Closed,
     /// Of a program that came after this one.
     Newer(String),
-    /// To be migrated, or not ours.
-    Behind,
+    /// To be migrated, or not ours; with the version that it has, 0 for none.
+    Behind(i64),
 }
 
 fn corrupt(cause: impl Into<Cause>) -> Error {
@@ -179,7 +204,7 @@ async fn schema_state(
     client: &Client,
     runner: &Runner,
 ) -> Result<SchemaState, tokio_postgres::Error> {
-    let Some(history) = find_history(client).await? else { return Ok(SchemaState::Behind) };
+    let Some(history) = find_history(client).await? else { return Ok(SchemaState::Behind(0)) };
     let applied = include_str!("../sql/migrate/applied.sql").replace("{history}", &history);
     let applied = client.query_typed(&applied, &[]).await?;
     let is_same = |(row, ours): (&tokio_postgres::Row, &refinery::Migration)| {
@@ -196,11 +221,12 @@ async fn schema_state(
         let text = format!("V{version}__{name} was applied, and this program knows up to {known}");
         return Ok(SchemaState::Newer(text));
     }
+    let last = applied.iter().map(|row| row.get::<_, i64>(0)).max().unwrap_or(0);
     if applied.len() != ours.len() || !applied.iter().zip(ours).all(is_same) {
-        return Ok(SchemaState::Behind);
+        return Ok(SchemaState::Behind(last));
     }
     Ok(match find_functions(client).await? {
-        None => SchemaState::Behind,
+        None => SchemaState::Behind(last),
         Some(false) => SchemaState::Closed,
         Some(true) => SchemaState::Current,
     })
@@ -238,9 +264,10 @@ fn with_right(error: Error) -> Error {
         let driver = cause.downcast_ref::<tokio_postgres::Error>();
         driver.is_some_and(|driver| driver.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE))
     });
-    match is_refused {
-        true => Error::new(error.kind, VERB, "database").because(NoRight(Some(error.into()))),
-        false => error,
+    if is_refused {
+        Error::new(error.kind, VERB, "database").because(NoRight(Some(error.into())))
+    } else {
+        error
     }
 }
 

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
-pub(crate) use windrow_domain::text::without_nul as storable;
+use windrow_domain::text::without_nul;
 use windrow_domain::{BatchId, LeaseId, LeaseProof, LineSet};
 use windrow_store::error::{Error, Kind, Result};
-use windrow_store::record::{Fold, Outcomes, Plan, Record, Reply, Turn, plan};
+use windrow_store::record::{ATTEMPT_ENTRIES_MAX, Fold, Outcomes, Plan, Record, Reply, Turn, plan};
 
 use crate::db::{Param, Sql, Statement, sql};
 use crate::error::is_stale;
@@ -57,7 +57,8 @@ fn changes_nothing(outcomes: &Outcomes) -> bool {
 }
 
 impl PostgresBackend {
-    /// Tries the turn against what is believed of its leases; none is known to be lost.
+    /// Makes the turn by what is believed of its leases; none stands for a lease that is lost. An
+    /// error that [`is_stale`] says that a row differs.
     async fn turn_once(&self, turn: &Turn, believed: &[Option<Belief>]) -> Result<Reply> {
         let mut plans = Vec::with_capacity(turn.outcomes.len());
         for (outcomes, belief) in turn.outcomes.iter().zip(believed) {
@@ -84,7 +85,9 @@ impl PostgresBackend {
                 (&now as _, Type::TIMESTAMPTZ),
                 (&turn.instance.0 as _, Type::UUID),
                 (&request.lease as _, Type::UUID),
+                (&request.upstreams as _, Type::TEXT_ARRAY),
                 (&request.targets as _, Type::TEXT_ARRAY),
+                (&request.binds as _, Type::TEXT_ARRAY),
                 (&request.only as _, Type::UUID),
                 (&request.lines_max as _, Type::INT4),
                 (&request.lease_ms as _, Type::INT8),
@@ -100,10 +103,8 @@ impl PostgresBackend {
             calls.push(Statement { sql: Sql::rows("claim/claim"), params });
             calls.extend(claim::reads(&lease));
         }
-        let answers = match calls.is_empty() {
-            true => Vec::new(),
-            false => self.db.call_early(&calls).await?,
-        };
+        let answers =
+            if calls.is_empty() { Vec::new() } else { self.db.call_early(&calls).await? };
         let mut answers = answers.into_iter();
         let recorded = if writes.is_empty() { None } else { answers.next() };
         let claimed = match (claim_params.is_some(), answers.as_slice()) {
@@ -114,7 +115,11 @@ impl PostgresBackend {
             _ => None,
         };
         let folds = turn.outcomes.iter().zip(plans).map(|(outcomes, plan)| fold(outcomes, plan));
-        Ok(Reply { folds: folds.collect(), claimed, finalizing: finalizing(recorded.as_deref()) })
+        let recorded = recorded.as_deref().and_then(<[Row]>::first);
+        let mut stopped: Vec<_> = ids(recorded, "stopped").map(LeaseId).collect();
+        stopped.sort_unstable();
+        let finalizing = ids(recorded, "finalizing").map(BatchId).collect();
+        Ok(Reply { folds: folds.collect(), claimed, finalizing, stopped })
     }
 
     /// What the rows say of the turn's leases; none for one that is gone or another's.
@@ -140,10 +145,10 @@ impl PostgresBackend {
     }
 }
 
-fn finalizing(recorded: Option<&[Row]>) -> Vec<BatchId> {
-    let batches: Option<Vec<Uuid>> =
-        recorded.and_then(|rows| Some(rows.first()?.get("finalizing")));
-    batches.unwrap_or_default().into_iter().map(BatchId).collect()
+/// A column of ids; none when nothing was recorded.
+fn ids(recorded: Option<&Row>, column: &str) -> impl Iterator<Item = Uuid> {
+    let ids: Option<Vec<Uuid>> = recorded.map(|row| row.get(column));
+    ids.unwrap_or_default().into_iter()
 }
 
 /// What became of one lease. A plan that writes nothing leaves the lease as it is.
@@ -225,12 +230,12 @@ impl<'a> Arrays<'a> {
             self.result_statuses.push(line.status.code());
             self.result_attempts.push(line.attempts.cast_signed());
             self.result_https.push(line.http_status.map(u16::cast_signed));
-            self.result_customs.push(line.custom_id.as_deref().map(storable));
-            self.result_codes.push(line.error_code.as_deref().map(storable));
-            self.result_errors.push(line.error.as_deref().map(storable));
+            self.result_customs.push(line.custom_id.as_deref().map(without_nul));
+            self.result_codes.push(line.error_code.as_deref().map(without_nul));
+            self.result_errors.push(line.error.as_deref().map(without_nul));
             self.result_responses.push(line.response.as_deref());
-            self.result_shapeds.push(line.shaped.as_deref().map(storable));
-            self.result_normaliseds.push(line.normalised.as_deref().map(storable));
+            self.result_shapeds.push(line.shaped.as_deref().map(without_nul));
+            self.result_normaliseds.push(line.normalised.as_deref().map(without_nul));
         }
     }
 
@@ -239,8 +244,8 @@ impl<'a> Arrays<'a> {
             self.again_leases.push(position);
             self.again_lines.push(line.line.cast_signed());
             self.again_classes.push(line.class.as_str());
-            self.again_codes.push(storable(&line.error_code));
-            self.again_errors.push(storable(&line.error));
+            self.again_codes.push(without_nul(&line.error_code));
+            self.again_errors.push(without_nul(&line.error));
             self.again_times.push(line.not_before);
         }
         for back in &plan.backs {
@@ -264,6 +269,7 @@ impl<'a> Arrays<'a> {
             (now, Type::TIMESTAMPTZ),
             (instance, Type::UUID),
             (claim_targets, Type::TEXT_ARRAY),
+            (&ENTRIES_MAX, Type::INT4),
             (&self.leases, Type::UUID_ARRAY),
             (&self.tokens, Type::INT8_ARRAY),
             (&self.versions, Type::INT4_ARRAY),
@@ -300,6 +306,9 @@ impl<'a> Arrays<'a> {
         ]
     }
 }
+
+/// As the database wants it.
+const ENTRIES_MAX: i32 = ATTEMPT_ENTRIES_MAX.cast_signed();
 
 fn size(lines: &LineSet) -> i32 {
     i32::try_from(lines.len()).expect("bounded by TRANCHE_LINES_MAX")

@@ -7,13 +7,14 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 use windrow_domain::{
     BatchId, Counts, FileId, InstanceId, KeyId, LaneNo, Lease, LeaseId, LeaseProof, LineSet, Owner,
-    State, Target,
+    State, Target, UpstreamId,
 };
 use windrow_store::batch::Batch;
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::ingest::{File, Output};
+use windrow_store::inspect::Holder;
 use windrow_store::key::Key;
-use windrow_store::member::Member;
+use windrow_store::member::{Member, ProcessLock};
 
 /// What is stored in a column cannot be read.
 pub(crate) fn corrupt(column: &str, cause: impl std::fmt::Display) -> Error {
@@ -57,6 +58,19 @@ pub(crate) fn owner(row: &Row) -> Result<Owner> {
 
 pub(crate) fn target(row: &Row) -> Result<Target> {
     name(row, "target")
+}
+
+pub(crate) fn upstream(row: &Row) -> Result<UpstreamId> {
+    name(row, "upstream")
+}
+
+/// The upstreams of a batch's lanes, in the order of their names whatever the database's locale.
+fn upstreams(row: &Row) -> Result<Vec<UpstreamId>> {
+    let texts: Vec<String> = row.get("upstreams");
+    let read = texts.into_iter().map(UpstreamId::new).collect::<Result<Vec<_>, _>>();
+    let mut upstreams = read.map_err(|cause| corrupt("upstreams", cause))?;
+    upstreams.sort_unstable();
+    Ok(upstreams)
 }
 
 pub(crate) fn file(row: &Row) -> Result<File> {
@@ -106,6 +120,7 @@ pub(crate) fn batch(row: &Row) -> Result<Batch> {
         file: FileId(row.get("file_id")),
         owner: owner(row)?,
         endpoint: row.get("endpoint"),
+        upstreams: upstreams(row)?,
         state,
         generation: small(row, "generation"),
         priority: row.get("priority"),
@@ -114,6 +129,7 @@ pub(crate) fn batch(row: &Row) -> Result<Batch> {
         metadata: serde_json::from_str(row.get("metadata")).map_err(|e| corrupt("metadata", e))?,
         created_at: row.get("created_at"),
         deadline: row.get("deadline"),
+        window_secs: row.get::<_, Option<i64>>("window_secs").map(i64::cast_unsigned),
         cancelling_at: row.get("cancelling_at"),
         finalizing_at: row.get("finalizing_at"),
         closed_at: row.get("closed_at"),
@@ -141,12 +157,14 @@ pub(crate) fn lease(row: &Row) -> Result<Lease> {
         batch: BatchId(row.get("batch_id")),
         file: FileId(row.get("file_id")),
         lane: lane(row),
+        upstream: upstream(row)?,
         target: target(row)?,
         attempts: small(row, "attempts"),
         crashes: small(row, "crashes"),
         generation: small(row, "generation"),
         granted_at: row.get("granted_at"),
         expires_at: row.get("expires_at"),
+        deadline: row.get("deadline"),
     })
 }
 
@@ -160,8 +178,39 @@ pub(crate) fn member(row: &Row) -> Member {
         metadata: row.get("metadata"),
         joined_at: row.get("joined_at"),
         heartbeat_at: row.get("heartbeat_at"),
+        silent_ms: millis_between(row.get("heartbeat_at"), row.get("now")),
         tombstoned_at,
+        lock: process_lock(row),
     }
+}
+
+pub(crate) fn holder(row: &Row) -> Holder {
+    let (now, expires_at): (Timestamp, Timestamp) = (row.get("now"), row.get("expires_at"));
+    let heard_at: Option<Timestamp> = row.get("heartbeat_at");
+    let (host, pid): (Option<String>, Option<i64>) = (row.get("host"), row.get("pid"));
+    let pid = pid.map(|pid| u32::try_from(pid).unwrap_or(u32::MAX));
+    Holder {
+        instance: InstanceId(row.get("instance_id")),
+        process: host.zip(pid),
+        lines: count(row, "lines"),
+        lost_in_ms: millis_between(now, expires_at),
+        silent_ms: heard_at.map(|heard_at| millis_between(heard_at, now)),
+    }
+}
+
+/// Nothing when the second one is earlier.
+fn millis_between(from: Timestamp, to: Timestamp) -> u64 {
+    u64::try_from(to.duration_since(from).as_millis()).unwrap_or(0)
+}
+
+fn process_lock(row: &Row) -> Option<ProcessLock> {
+    let number = |name: &str| row.get::<_, Option<i64>>(name).map(i64::cast_unsigned);
+    Some(ProcessLock {
+        boot_id: row.get::<_, Option<String>>("boot_id")?,
+        device: number("lock_device")?,
+        inode: number("lock_inode")?,
+        path: row.get::<_, Option<String>>("lock_path")?,
+    })
 }
 
 pub(crate) fn key(row: &Row) -> Result<Key> {

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 use windrow_domain::batch::Event;
-use windrow_domain::{BatchId, FileId};
+use windrow_domain::{BatchId, FileId, State};
 use windrow_store::Scope;
 use windrow_store::error::{Kind, Result};
 use windrow_store::sweep::{DroppedOutput, Lost, Pruned, Reaped, Retention, Sweep};
@@ -45,7 +45,9 @@ impl Sweep for PostgresBackend {
         let mut expired = Vec::new();
         for row in late {
             let batch = BatchId(row.get("id"));
-            match self.steer(&Scope::All, batch, Event::DeadlinePassed, None).await {
+            match self.steer(&Scope::All, batch, Event::DeadlinePassed, None, None).await {
+                // Its window began anew in the meantime: it goes on.
+                Ok(found) if matches!(found.state, State::InProgress | State::Paused) => {}
                 Ok(_) => expired.push(batch),
                 // Somebody cancelled, closed or deleted it in the meantime: nothing to do.
                 Err(error) if matches!(error.kind, Kind::Refused | Kind::Missing) => {}

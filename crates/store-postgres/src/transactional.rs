@@ -15,6 +15,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{FromSql, IsNull, Kind as TypeKind, ToSql, Type, to_sql_checked};
 use uuid::Uuid;
 use windrow_domain::InstanceId;
+use windrow_domain::millis;
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::message::Committed;
 use windrow_store::partition::Fence;
@@ -23,11 +24,12 @@ use windrow_store::transactional::{
 };
 
 use crate::PostgresBackend;
-use crate::db::{Inside, Sql, Statement};
+use crate::db::{Sql, Statement, TransactionClient};
 use crate::error::{from_driver, is_aborted};
 use crate::partition::Fences;
-/// How much longer than its script the server lets a statement run, or a transaction be silent: a script
-/// that is late is cut here, and there only when nobody is here any more.
+/// How much longer than its script the server lets a statement run, or a transaction be silent:
+/// this process cuts off a script that is late, and the server does so only when the process is
+/// gone.
 const SERVER_MS_MORE: u64 = 1_000;
 
 #[async_trait]
@@ -40,11 +42,11 @@ impl Transactions for PostgresBackend {
         script: Box<dyn Script>,
     ) -> Result<Committed> {
         let run = ScriptRun { instance, fences, ms_max };
-        let client = Inside::of(self.db.client().await?);
+        let client = TransactionClient::of(self.db.client().await?);
         let proof = Fences::of(fences);
         let params = proof.params(&instance.0);
         let fence = Statement { sql: Sql::value("partition/fence"), params: &params };
-        let lock_ms = ms_max.min(self.db.options.lock_ms_max);
+        let lock_ms = ms_max.min(millis(self.db.options.lock_timeout));
         let longest = ms_max + SERVER_MS_MORE;
         let begun = self.db.enter(&client, [lock_ms, longest, longest], &fence);
         let begun = self.db.in_time(begun).await?;
@@ -72,7 +74,7 @@ impl Transactions for PostgresBackend {
 /// A script's way to the server. Statements are not prepared: their parameters have the types of their
 /// values, and a pooler may be in between.
 struct PostgresSession<'a> {
-    client: &'a Inside,
+    client: &'a TransactionClient,
 }
 
 #[async_trait]

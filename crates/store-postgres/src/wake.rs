@@ -1,6 +1,6 @@
 //! How instances wake each other: `NOTIFY` to a channel for each instance.
 //!
-//! Holds throughout: who listens has a connection of its own outside the pool, which is driven by
+//! Holds throughout: a listener has a connection of its own outside the pool, which is driven by
 //! reading the stream and closed with it.
 
 use std::collections::VecDeque;
@@ -50,15 +50,12 @@ impl Wakes for PostgresBackend {
 
     async fn set_idle(&self, instance: InstanceId, asleep: bool) -> Result<()> {
         let params = [(&instance.0 as _, Type::UUID)];
-        let sql = match asleep {
-            true => sql!("wake/fall_asleep"),
-            false => sql!("wake/wake_up"),
-        };
+        let sql = if asleep { sql!("wake/fall_asleep") } else { sql!("wake/wake_up") };
         self.db.lone(sql, &params).await.map(drop)
     }
 }
 
-/// One who listens.
+/// A listening instance: its connection, and the wakes that have not been read yet.
 struct WakeListener {
     connection: Connection<Socket, NoTlsStream>,
     /// What was heard before listening was confirmed.

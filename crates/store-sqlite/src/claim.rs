@@ -9,8 +9,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use rusqlite::{Row, params};
-use windrow_domain::{BatchId, FileId, InstanceId, LeaseId, LineSet, Target};
-use windrow_store::claim::{Claim, Extended, Line, Request, Tranche, Waiting};
+use windrow_domain::{
+    AuditEntryId, BatchId, FileId, InstanceId, LeaseId, LineSet, Route, Target, UpstreamId,
+};
+use windrow_store::claim::{
+    Claim, ClaimedLanes, Extended, Line, Poll, Polled, Request, Tranche, Waiting,
+};
 use windrow_store::{Error, Kind, Result};
 
 use crate::lane_counts::{self, Delta, Folds, LaneKey};
@@ -20,8 +24,12 @@ use crate::{SqliteBackend, lease, permits, rows};
 
 #[async_trait]
 impl Claim for SqliteBackend {
-    async fn waiting(&self, only: Option<BatchId>, limit: u32) -> Result<Vec<Waiting>> {
-        self.read(move |tx| waiting(tx, only, limit)).await
+    async fn waiting(&self, poll: Poll) -> Result<Polled> {
+        let read = move |tx: &Tx<'_>| {
+            let waiting = waiting(tx, &poll)?;
+            Ok(Polled { waiting, stopped: stopped(tx, poll.held)? })
+        };
+        self.read(read).await
     }
 
     async fn extend_leases(
@@ -37,24 +45,48 @@ impl Claim for SqliteBackend {
         self.write(move |tx| release(tx, instance, &leases)).await
     }
 
+    async fn mark_alone(&self, instance: InstanceId, lease: LeaseId, token: u64) -> Result<bool> {
+        let mark = move |tx: &Tx<'_>| {
+            let held = params![lease.0.into_bytes(), instance.0.into_bytes(), rows::int(token)];
+            Ok(tx.run(sql!("claim/mark_alone"), held)? > 0)
+        };
+        self.write(mark).await
+    }
+
     async fn set_limit(&self, target: &Target, in_flight_max: Option<u32>) -> Result<()> {
         let target = target.clone();
         self.write(move |tx| permits::set(tx, &target, in_flight_max)).await
     }
 }
 
-fn waiting(tx: &Tx<'_>, only: Option<BatchId>, limit: u32) -> Result<Vec<Waiting>> {
+fn waiting(tx: &Tx<'_>, poll: &Poll) -> Result<Vec<Waiting>> {
     let read = |row: &Row<'_>| {
-        let micros = rows::count(row, 1)?;
-        Ok(Waiting { target: rows::name(row, 0)?, ready_in: Duration::from_micros(micros) })
+        let route = Route::new(rows::name(row, 0)?, rows::name(row, 1)?);
+        Ok(Waiting { route, ready_in: Duration::from_micros(rows::count(row, 2)?) })
     };
-    match only {
+    let upstreams = serde_json::to_string(&poll.upstreams).expect("names are text");
+    let mut waiting = match poll.only {
         Some(batch) => {
-            let of = params![tx.now, limit, batch.0.into_bytes()];
-            tx.all(sql!("claim/waiting_of_batch"), of, read)
+            let of = params![tx.now, poll.limit, upstreams, batch.0.into_bytes()];
+            tx.all(sql!("claim/waiting_of_batch"), of, read)?
         }
-        None => tx.all(sql!("claim/waiting"), params![tx.now, limit], read),
+        None => tx.all(sql!("claim/waiting"), params![tx.now, poll.limit, upstreams], read)?,
+    };
+    waiting.sort_unstable_by(|a, b| a.route.cmp(&b.route));
+    Ok(waiting)
+}
+
+/// Those of the leases that must not go on, ascending.
+pub(crate) fn stopped(tx: &Tx<'_>, mut leases: Vec<LeaseId>) -> Result<Vec<LeaseId>> {
+    leases.sort_unstable();
+    let mut stopped = Vec::new();
+    for lease in leases {
+        let named = params![lease.0.into_bytes(), tx.now];
+        if tx.sure(sql!("claim/is_stopped"), named, |row| row.get(0))? {
+            stopped.push(lease);
+        }
     }
+    Ok(stopped)
 }
 
 /// Leases one tranche, or finds the one that the same claim leased before.
@@ -76,16 +108,17 @@ pub(crate) fn lease_tranche(
     if let Some(found) = found {
         return read_tranche(tx, found.lease).map(Some);
     }
-    let mut targets: Vec<&str> = request.targets.iter().map(Target::as_str).collect();
+    let mut lanes = request.lanes();
+    let mut targets: Vec<&str> = lanes.iter().map(|lane| lane.target).collect();
     targets.sort_unstable();
     targets.dedup();
     let full = permits::full(tx, &targets)?;
-    targets.retain(|target| !full.contains(*target));
+    lanes.retain(|lane| !full.contains(lane.target));
     // Each round either claims, or takes a drained lane or a target at its limit out of the choice.
-    while let Some(lane) = pick(tx, &targets, request.only)? {
+    while let Some(lane) = pick(tx, &lanes, request.only)? {
         let allowed = permits::allow(tx, &lane.target, instance, request.lines_max.into())?;
         if allowed == 0 {
-            targets.retain(|target| *target != lane.target.as_str());
+            lanes.retain(|other| other.target != lane.target.as_str());
             continue;
         }
         if let Some(tranche) = grant(tx, instance, request, &lane, allowed)? {
@@ -96,9 +129,27 @@ pub(crate) fn lease_tranche(
     Ok(None)
 }
 
+/// The upstream that a lane is claimed for. The first claim of one whose upstream was not known binds it
+/// to its own.
+fn bind(tx: &Tx<'_>, instance: InstanceId, request: &Request, lane: &Picked) -> Result<UpstreamId> {
+    if !lane.upstream.is_unknown() {
+        return Ok(lane.upstream.clone());
+    }
+    let route = request.routes.iter().find(|route| route.target == lane.target);
+    let route = route.ok_or_else(|| tx.corrupt("a lane was picked that was not asked for"))?;
+    let bound_to = &route.upstream;
+    let batch = lane.key.batch.0.into_bytes();
+    tx.run(sql!("claim/bind_lane"), params![batch, lane.key.lane, bound_to.as_str()])?;
+    let id = AuditEntryId::new().0.into_bytes();
+    let (actor, action) = (format!("instance {instance}"), format!("bind to {bound_to}"));
+    tx.run(sql!("claim/note_bound"), params![batch, id, tx.now, actor, action])?;
+    Ok(bound_to.clone())
+}
+
 /// A lane to claim from.
 struct Picked {
     key: LaneKey,
+    upstream: UpstreamId,
     target: Target,
     owner: String,
     file: FileId,
@@ -107,11 +158,12 @@ struct Picked {
     generation: u32,
 }
 
-fn pick(tx: &Tx<'_>, targets: &[&str], only: Option<BatchId>) -> Result<Option<Picked>> {
-    if targets.is_empty() {
+fn pick(tx: &Tx<'_>, lanes: &[ClaimedLanes<'_>], only: Option<BatchId>) -> Result<Option<Picked>> {
+    if lanes.is_empty() {
         return Ok(None);
     }
-    let wanted = serde_json::to_string(targets).expect("names are text");
+    let pairs: Vec<_> = lanes.iter().map(|lane| (lane.upstream, lane.target)).collect();
+    let wanted = serde_json::to_string(&pairs).expect("names are text");
     match only {
         Some(batch) => {
             let from = params![wanted, tx.now, batch.0.into_bytes()];
@@ -130,6 +182,7 @@ fn read_picked(row: &Row<'_>) -> rusqlite::Result<Picked> {
         total: rows::count(row, 5)?,
         cursor: rows::count(row, 6)?,
         generation: row.get(7)?,
+        upstream: rows::name(row, 8)?,
     })
 }
 
@@ -157,6 +210,7 @@ fn grant(
     if taken.lines.is_empty() {
         return Ok(None);
     }
+    let upstream = bind(tx, instance, request, lane)?;
     let n = taken.lines.len();
     let token: i64 = tx.sure(sql!("claim/next_token"), [], |row| row.get(0))?;
     let new = params![
@@ -174,7 +228,8 @@ fn grant(
         rows::int(n),
         tx.now,
         tx.after(request.lease_ms * 1000),
-        taken.lines.to_string()
+        taken.lines.to_string(),
+        upstream.as_str()
     ];
     tx.run(sql!("claim/insert_lease"), new)?;
     permits::spend(tx, &lane.target, instance, n)?;
@@ -229,6 +284,7 @@ fn extend(tx: &Tx<'_>, instance: InstanceId, known: &[LeaseId], lease_ms: u64) -
         }
     }
     folds.write(tx)?;
+    reply.stopped = stopped(tx, reply.extended.clone())?;
     Ok(reply)
 }
 

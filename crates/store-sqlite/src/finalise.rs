@@ -41,13 +41,13 @@ impl Finalise for SqliteBackend {
     }
 }
 
-/// Who has the right to close a batch.
+/// The instance that may close a batch, and until when.
 #[derive(Default)]
 struct Holder {
     token: Option<i64>,
     by: Option<[u8; 16]>,
     until: Option<i64>,
-    /// Tombstoned: what they held is free.
+    /// The holder is tombstoned, so its right is free.
     gone: bool,
 }
 

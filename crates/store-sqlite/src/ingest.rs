@@ -88,9 +88,10 @@ pub(crate) fn is_needed(tx: &Tx<'_>, file: FileId) -> Result<bool> {
 fn open(tx: &Tx<'_>, file: &NewFile) -> Result<()> {
     let id = file.id.0.into_bytes();
     if let Some(found) = tx.one(sql!("ingest/find_file"), [id], read_file)? {
-        return match found.state == FileState::Open && found.owner == file.owner {
-            true => Ok(()),
-            false => Err(Error::of(Kind::Conflict).because("a file with this id exists already")),
+        return if found.state == FileState::Open && found.owner == file.owner {
+            Ok(())
+        } else {
+            Err(Error::of(Kind::Conflict).because("a file with this id exists already"))
         };
     }
     let expires_at = file.expires_at.map(|at| at.as_microsecond());
@@ -222,9 +223,10 @@ pub(crate) fn seal(tx: &Tx<'_>, file: FileId, verdict: FileVerdict) -> Result<Fi
     let found = find(tx, file)?;
     let (state, errors, endpoint) = verdict.columns();
     if found.state != FileState::Open {
-        return match found.state == state {
-            true => Ok(found),
-            false => Err(Error::of(Kind::Conflict).because("it was sealed with another verdict")),
+        return if found.state == state {
+            Ok(found)
+        } else {
+            Err(Error::of(Kind::Conflict).because("it was sealed with another verdict"))
         };
     }
     if state == FileState::Sealed && found.lines == 0 {

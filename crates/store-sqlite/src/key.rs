@@ -1,4 +1,4 @@
-//! Keys: who may come in.
+//! API keys: stored by the hash of their secret, with the owner and the role that they stand for.
 
 use async_trait::async_trait;
 use rusqlite::{Row, params};

@@ -9,7 +9,7 @@ use std::ops::AddAssign;
 
 use rusqlite::{Row, params};
 use windrow_domain::batch::{Event, apply};
-use windrow_domain::{BatchId, Counts, InstanceId, LaneNo, Phase, State, Target};
+use windrow_domain::{BatchId, Counts, InstanceId, LaneNo, Phase, State, Target, UpstreamId};
 use windrow_store::{Error, Result};
 
 use crate::lease::LeaseRow;
@@ -77,11 +77,12 @@ impl Folds {
 /// does not hide them.
 pub(crate) const ALWAYS: i64 = 0;
 
-/// A lane row.
+/// A row of `batch_lanes`, as far as folds need it.
 pub(crate) struct LaneRow {
     pub(crate) key: LaneKey,
+    pub(crate) upstream: UpstreamId,
     pub(crate) phase: Phase,
-    ready_at: Option<i64>,
+    claimable_at: Option<i64>,
     pub(crate) cursor: u64,
     pub(crate) counts: Counts,
 }
@@ -90,8 +91,9 @@ impl LaneRow {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             key: LaneKey { batch: BatchId(rows::uuid(row, 0)?), lane: row.get(1)? },
+            upstream: rows::name(row, 12)?,
             phase: rows::parsed(row, 2)?,
-            ready_at: row.get(3)?,
+            claimable_at: row.get(3)?,
             cursor: rows::count(row, 5)?,
             counts: rows::counts(row, 4)?,
         })
@@ -142,17 +144,25 @@ pub(crate) fn steer(tx: &Tx<'_>, batch: BatchId, state: State) -> Result<Option<
     if done { flip(tx, batch) } else { Ok(None) }
 }
 
+/// Opens every lane that has lines without a result, done ones included.
+pub(crate) fn reopen(tx: &Tx<'_>, batch: BatchId, state: State) -> Result<()> {
+    for lane in lanes(tx, batch)? {
+        settle(tx, &lane, Phase::of(state))?;
+    }
+    Ok(())
+}
+
 /// Writes the lane's phase and when it may be claimed from; says whether it became done.
 fn settle(tx: &Tx<'_>, lane: &LaneRow, phase: Phase) -> Result<bool> {
     let phase = if lane.counts.is_done(phase) { Phase::Done } else { phase };
-    let ready_at = match phase {
+    let claimable_at = match phase {
         Phase::Open if lane.counts.untouched > 0 => Some(ALWAYS),
         Phase::Open if lane.counts.returned > 0 => returned_ready(tx, lane.key)?,
         Phase::Open | Phase::Paused | Phase::Stopping | Phase::Done => None,
     };
-    if phase != lane.phase || ready_at != lane.ready_at {
+    if phase != lane.phase || claimable_at != lane.claimable_at {
         let (batch, no) = (lane.key.batch.0.into_bytes(), lane.key.lane);
-        tx.run(sql!("lane/settle"), params![batch, no, phase.as_str(), ready_at])?;
+        tx.run(sql!("lane/settle"), params![batch, no, phase.as_str(), claimable_at])?;
     }
     Ok(phase == Phase::Done && lane.phase != Phase::Done)
 }

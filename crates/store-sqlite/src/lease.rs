@@ -1,8 +1,9 @@
 //! Lease rows: reading them, and the ways out of one that all stages share.
 //!
-//! Holds throughout: whoever deletes or shrinks a lease moves its lines and folds the lane in the
-//! same call.
+//! Holds throughout: a call that deletes or shrinks a lease also moves its lines and folds the
+//! lane.
 
+use jiff::Timestamp;
 use rusqlite::{Row, params};
 use windrow_domain::{BatchId, FileId, InstanceId, Lease, LeaseId, LeaseProof, LineSet};
 use windrow_store::Result;
@@ -17,6 +18,17 @@ pub(crate) struct LeaseRow {
     pub(crate) lease: Lease,
     /// Lines it held when it was granted.
     pub(crate) granted: u32,
+    /// Its one line runs alone in its instance.
+    pub(crate) alone: bool,
+}
+
+/// The end of the batch's window; the end of time stands for none.
+fn deadline(row: &Row<'_>) -> rusqlite::Result<Option<Timestamp>> {
+    let due: Option<i64> = row.get(15)?;
+    match due {
+        None | Some(i64::MAX) => Ok(None),
+        Some(_) => rows::time(row, 15).map(Some),
+    }
 }
 
 impl LeaseRow {
@@ -34,14 +46,16 @@ impl LeaseRow {
             batch: BatchId(rows::uuid(row, 3)?),
             lane: row.get(4)?,
             file: FileId(rows::uuid(row, 5)?),
+            upstream: rows::name(row, 16)?,
             target: rows::name(row, 6)?,
             attempts: row.get(7)?,
             crashes: row.get(8)?,
             generation: row.get(9)?,
             granted_at: rows::time(row, 12)?,
             expires_at: rows::time(row, 13)?,
+            deadline: deadline(row)?,
         };
-        Ok(Self { lease, granted: row.get(11)? })
+        Ok(Self { lease, granted: row.get(11)?, alone: row.get(17)? })
     }
 
     pub(crate) fn key(&self) -> LaneKey {
@@ -92,11 +106,11 @@ pub(crate) fn release(tx: &Tx<'_>, row: &LeaseRow, folds: &mut Folds) -> Result<
         tranche_max: row.tranche_max(),
         not_before: tx.bucket(),
     };
-    give_back(tx, row, &bucket, folds)
+    return_lines(tx, row, &bucket, folds)
 }
 
 /// Moves all that is outstanding of a lease to returned.
-pub(crate) fn give_back(
+pub(crate) fn return_lines(
     tx: &Tx<'_>,
     row: &LeaseRow,
     bucket: &Bucket,

@@ -2,10 +2,10 @@
 //!
 //! One thread writes and commits once for all calls that wait together (`writer`); a few threads
 //! read beside it (`readers`). The same file may serve several processes: SQLite's own lock
-//! orders them, and the tokens in the rows say who may write what.
+//! orders them, and the tokens in the rows decide which instance may write.
 //!
 //! Holds throughout: lease → returned → lane → batch is the order in which a call touches rows, as
-//! in the other backends, though here one writer at a time makes it a habit and not a need.
+//! in the other backends; with one writer at a time nothing here depends on it.
 //! Absent on purpose: foreign keys and cascades; rows are reaped in chunks.
 
 mod batch;
@@ -34,6 +34,7 @@ mod schema;
 mod sweep;
 mod transactional;
 mod tx;
+mod upstream;
 mod wake;
 mod writer;
 
@@ -129,7 +130,7 @@ impl MessageStore for SqliteBackend {}
 
 impl Store for SqliteBackend {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "sqlite", writers: false, durable: self.readers.is_some() }
+        Capabilities { name: "sqlite", durable: self.readers.is_some() }
     }
 
     fn gauges(&self) -> Gauges {

@@ -1,9 +1,10 @@
-//! Members: which instances are alive; a tombstone is final.
+//! Members: which instances are alive; a tombstone is final. An instance that leaves gives its leases
+//! back; one that is buried by another keeps them, and they are lost.
 
 use async_trait::async_trait;
 use rusqlite::params;
 use windrow_domain::InstanceId;
-use windrow_store::member::{Member, Members, NewMember};
+use windrow_store::member::{Evidence, Member, Members, NewMember, ProcessLock};
 use windrow_store::{Error, Kind, Result};
 
 use crate::lane_counts::Folds;
@@ -29,8 +30,8 @@ impl Members for SqliteBackend {
         self.write(move |tx| tombstone(tx, instance)).await
     }
 
-    async fn reap_members(&self, stale_ms: u64, limit: u32) -> Result<Vec<InstanceId>> {
-        self.write(move |tx| reap(tx, stale_ms, limit)).await
+    async fn bury(&self, instance: InstanceId, evidence: Evidence) -> Result<bool> {
+        self.write(move |tx| bury(tx, instance, evidence)).await
     }
 
     async fn members(&self) -> Result<Vec<Member>> {
@@ -42,9 +43,22 @@ fn register(tx: &Tx<'_>, member: &NewMember) -> Result<()> {
     let id = member.instance.0.into_bytes();
     let known = tx.one(sql!("member/find"), [id], |row| row.get::<_, Option<i64>>(0))?;
     if known.is_some() {
-        return heartbeat(tx, member.instance);
+        heartbeat(tx, member.instance)?;
+        return tx.run(sql!("member/describe"), params![id, member.metadata]).map(|_| ());
     }
-    let new = params![id, member.service, member.host, member.pid, member.metadata, tx.now];
+    let lock = member.lock.as_ref();
+    let new = params![
+        id,
+        member.service,
+        member.host,
+        member.pid,
+        member.metadata,
+        tx.now,
+        lock.map(|lock| &*lock.boot_id),
+        lock.map(|lock| lock.device.cast_signed()),
+        lock.map(|lock| lock.inode.cast_signed()),
+        lock.map(|lock| &*lock.path),
+    ];
     tx.run(sql!("member/insert"), new).map(|_| ())
 }
 
@@ -79,16 +93,19 @@ fn tombstone(tx: &Tx<'_>, instance: InstanceId) -> Result<u64> {
     Ok(lines)
 }
 
-fn reap(tx: &Tx<'_>, stale_ms: u64, limit: u32) -> Result<Vec<InstanceId>> {
-    let since = tx.now.saturating_sub(rows::int(stale_ms.saturating_mul(1000)));
-    let stale = tx.all(sql!("member/find_stale"), params![since, limit], |row| {
-        rows::uuid(row, 0).map(InstanceId)
-    })?;
-    for instance in &stale {
-        tx.run(sql!("member/tombstone"), params![instance.0.into_bytes(), tx.now])?;
-        permits::leave(tx, *instance)?;
+fn bury(tx: &Tx<'_>, instance: InstanceId, evidence: Evidence) -> Result<bool> {
+    let id = instance.0.into_bytes();
+    let seen = match evidence {
+        Evidence::LockGot => None,
+        Evidence::Silent { heartbeat_at } => Some(heartbeat_at.as_microsecond()),
+    };
+    if tx.run(sql!("member/bury"), params![id, tx.now, seen])? == 1 {
+        permits::leave(tx, instance)?;
+        return Ok(true);
     }
-    Ok(stale)
+    let known = tx.one(sql!("member/find"), [id], |row| row.get::<_, Option<i64>>(0))?;
+    let tombstoned_at = known.ok_or_else(|| Error::of(Kind::Missing))?;
+    Ok(tombstoned_at.is_some())
 }
 
 fn list(tx: &Tx<'_>) -> Result<Vec<Member>> {
@@ -101,7 +118,20 @@ fn list(tx: &Tx<'_>) -> Result<Vec<Member>> {
             metadata: row.get(4)?,
             joined_at: rows::time(row, 5)?,
             heartbeat_at: rows::time(row, 6)?,
+            silent_ms: tx.now.saturating_sub(row.get(6)?).max(0).cast_unsigned() / 1000,
             tombstoned_at: rows::time_opt(row, 7)?,
+            lock: process_lock(row)?,
         })
     })
+}
+
+fn process_lock(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<ProcessLock>> {
+    let (boot_id, path): (Option<String>, Option<String>) = (row.get(8)?, row.get(11)?);
+    let (device, inode): (Option<i64>, Option<i64>) = (row.get(9)?, row.get(10)?);
+    let (Some(boot_id), Some(device), Some(inode), Some(path)) = (boot_id, device, inode, path)
+    else {
+        return Ok(None);
+    };
+    let (device, inode) = (device.cast_unsigned(), inode.cast_unsigned());
+    Ok(Some(ProcessLock { boot_id, device, inode, path }))
 }

@@ -20,7 +20,7 @@ const WAL_CHECKPOINT_PAGES: u32 = 4096;
 /// What is kept of the log's file when it starts over.
 const WAL_KEPT_BYTES: u32 = 64 << 20;
 
-/// How often opening is tried while another process sets the file up.
+/// How often opening is repeated while another process sets the file up.
 const OPEN_TRIES_MAX: u32 = 100;
 const OPEN_PAUSE: Duration = Duration::from_millis(20);
 
@@ -44,33 +44,25 @@ pub enum Durability {
     Normal,
 }
 
-/// How to open a store.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Where the database is.
-    pub location: Location,
-    /// Which clock decides.
-    pub time: Time,
-    /// What a reply promises.
-    pub durability: Durability,
-    /// How long to wait for another process before a call is `Busy`.
-    pub busy_ms_max: u64,
-    /// Connections that read beside the writer.
-    pub readers: usize,
-    /// Page cache of the writer's connection, in KiB; a reader's has a quarter of it.
-    pub cache_kib_max: u32,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            location: Location::default(),
-            time: Time::default(),
-            durability: Durability::default(),
-            busy_ms_max: 5_000,
-            readers: 2,
-            cache_kib_max: 16 << 10,
-        }
+windrow_domain::options! {
+    /// How to open a store.
+    #[derive(Clone, Debug)]
+    pub struct Options {
+        /// Where the database is.
+        location: Location = Location::default(),
+        /// Which clock decides.
+        time: Time = Time::default(),
+        /// What a reply promises.
+        durability: Durability = Durability::default(),
+        /// How long to wait for another process before a call is `Busy`.
+        busy_timeout: Duration = Duration::from_secs(5),
+        /// Connections that read beside the writer.
+        readers: usize = 2,
+        /// Whether to create the schema or bring it up to date. Without, one that is not current is
+        /// refused, with [`windrow_store::error::NotMigrated`] as the cause.
+        migrate: bool = true,
+        /// Page cache of the writer's connection, in KiB; a reader's has a quarter of it.
+        cache_kib_max: u32 = 16 << 10,
     }
 }
 
@@ -105,7 +97,7 @@ fn start(options: &Options) -> Result<SqliteBackend> {
         .collect::<Result<Vec<_>>>()?;
     let mut wal = path.clone().into_os_string();
     wal.push("-wal");
-    let log = Log { path: wal.into(), busy: Duration::from_millis(options.busy_ms_max) };
+    let log = Log { path: wal.into(), busy: options.busy_timeout };
     let writer = Writer::start(conn, time.clone(), Some(log)).map_err(no_thread)?;
     let readers = Readers::start(readers, time).map_err(no_thread)?;
     Ok(SqliteBackend { writer, readers: Some(readers) })
@@ -137,8 +129,16 @@ fn connect_once(options: &Options, path: Option<&Path>) -> Result<Connection> {
         None => Connection::open_in_memory(),
     };
     let mut conn = opened.map_err(failed)?;
+    if !options.migrate {
+        // Before anything is set: that would write to an empty file.
+        conn.pragma_query_value(None, "schema_version", |row| row.get::<_, i64>(0))
+            .map_err(failed)?;
+        schema::check(&mut conn, &subject)?;
+    }
     configure(&conn, options).map_err(failed)?;
-    schema::migrate(&mut conn, &subject)?;
+    if options.migrate {
+        schema::migrate(&mut conn, &subject)?;
+    }
     Ok(conn)
 }
 
@@ -155,7 +155,7 @@ fn connect_reader(options: &Options, path: &Path) -> Result<Connection> {
 }
 
 fn configure(conn: &Connection, options: &Options) -> rusqlite::Result<()> {
-    conn.busy_timeout(Duration::from_millis(options.busy_ms_max))?;
+    conn.busy_timeout(options.busy_timeout)?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     // Answers with the mode it really is: in memory there is no log, and none is needed.
     conn.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;

@@ -1,4 +1,4 @@
-//! Partitions: who owns which streams.
+//! Partitions: which instance owns which streams.
 //!
 //! Holds throughout: one writer at a time, so that a take cannot come between a commit's look at its
 //! fences and its writes, nor the other way round; an epoch only goes up.
@@ -151,7 +151,8 @@ fn take(tx: &Tx<'_>, instance: InstanceId, wanted: &BTreeSet<PartitionNo>) -> Re
     Ok(taken)
 }
 
-/// A tombstoned instance has nothing to give back: whoever takes its partitions must look twice.
+/// Frees partitions of a live instance. A tombstoned one frees nothing: its partitions are taken as
+/// those of a dead owner, whose heads are suspects.
 fn release(tx: &Tx<'_>, instance: InstanceId, fences: &[Fence]) -> Result<u64> {
     if find_member(tx, instance)? != Some(true) {
         return Ok(0);

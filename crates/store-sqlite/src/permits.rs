@@ -2,7 +2,7 @@
 //!
 //! Holds throughout: permits granted to instances never exceed the target's limit, and an instance
 //! claims no more than it was granted; so the lines in flight never exceed the limit. Permits that
-//! lie idle with one instance are taken back when another finds none left, so nobody starves.
+//! lie idle with one instance are taken back when another finds none left, so no instance starves.
 
 use std::collections::HashSet;
 
@@ -92,14 +92,15 @@ pub(crate) fn allow(
     Ok(wanted.min(own.granted.saturating_sub(own.used)))
 }
 
-/// Which of the targets have no room left, whoever asks: one question for all of them, so that
-/// many targets at their limit do not cost a claim one search each.
+/// Which of the targets have no permit left for any instance: one statement for all of them, so
+/// that many targets at their limit do not cost a claim one search each.
 pub(crate) fn full(tx: &Tx<'_>, targets: &[&str]) -> Result<HashSet<String>> {
     let wanted = serde_json::to_string(targets).expect("names are text");
     Ok(tx.all(sql!("permits/full"), [wanted], |row| row.get(0))?.into_iter().collect())
 }
 
-/// `n` lines are in flight now; what was granted beyond them and a block goes back.
+/// `n` more lines of the instance are in flight. Permits that it holds beyond its lines in flight
+/// and one spare block are given back.
 pub(crate) fn spend(tx: &Tx<'_>, target: &Target, instance: InstanceId, n: u64) -> Result<()> {
     let Some(limit) = limit(tx, target)? else {
         return Ok(());
@@ -110,7 +111,8 @@ pub(crate) fn spend(tx: &Tx<'_>, target: &Target, instance: InstanceId, n: u64) 
     put(tx, target, instance, own)
 }
 
-/// `n` lines are no longer in flight; what was granted beyond the rest and a block goes back.
+/// `n` lines of the instance are no longer in flight. Permits that it holds beyond the rest and one
+/// spare block are given back.
 pub(crate) fn free(tx: &Tx<'_>, target: &Target, instance: InstanceId, n: u64) -> Result<()> {
     let Some(limit) = limit(tx, target)? else {
         return Ok(());

@@ -59,7 +59,7 @@ fn work(
     jobs: &Mutex<mpsc::Receiver<Box<dyn Job>>>,
     busy: &AtomicUsize,
 ) {
-    // The lock is held while waiting: whoever has it takes the next call, the others queue for it.
+    // The lock is held while waiting: its holder takes the next call, the others queue for it.
     let next = || jobs.lock().blocking_recv();
     while let Some(mut job) = next() {
         if job.is_abandoned() {

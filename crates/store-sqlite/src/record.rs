@@ -7,7 +7,9 @@ use async_trait::async_trait;
 use rusqlite::params;
 use windrow_domain::{InstanceId, Lease};
 use windrow_store::Result;
-use windrow_store::record::{Back, Finished, Fold, Outcomes, Plan, Record, Reply, Turn, plan};
+use windrow_store::record::{
+    ATTEMPT_ENTRIES_MAX, Back, Finished, Fold, Outcomes, Plan, Record, Reply, Turn, plan,
+};
 
 use crate::lane_counts::{Delta, Folds};
 use crate::lease::{self, LeaseRow};
@@ -27,11 +29,16 @@ fn run(tx: &Tx<'_>, turn: &Turn) -> Result<Reply> {
     let record = |outcomes| record_lease(tx, turn.instance, outcomes, &mut folds);
     let kept = turn.outcomes.iter().map(record).collect::<Result<Vec<_>>>()?;
     let finalizing = folds.write(tx)?;
+    let held = kept.iter().filter_map(|fold| match fold {
+        Fold::Kept { lease, held: Some(_), .. } => Some(*lease),
+        Fold::Kept { held: None, .. } | Fold::Lost { .. } => None,
+    });
+    let stopped = claim::stopped(tx, held.collect())?;
     let claimed = match &turn.claim {
         Some(request) => claim::lease_tranche(tx, turn.instance, request)?,
         None => None,
     };
-    Ok(Reply { folds: kept, claimed, finalizing })
+    Ok(Reply { folds: kept, claimed, finalizing, stopped })
 }
 
 /// Records the outcomes of one lease, if it is still the instance's.
@@ -112,7 +119,7 @@ fn insert_attempts(tx: &Tx<'_>, lease: &Lease, plan: &Plan<'_>) -> Result<()> {
     if plan.again.is_empty() {
         return Ok(());
     }
-    let mut statement = tx.prepare(sql!("record/insert_attempt"))?;
+    let mut insert = tx.prepare(sql!("record/insert_attempt"))?;
     let batch = lease.batch.0.into_bytes();
     for line in &plan.again {
         let attempt = params![
@@ -126,7 +133,11 @@ fn insert_attempts(tx: &Tx<'_>, lease: &Lease, plan: &Plan<'_>) -> Result<()> {
             line.error_code,
             line.error
         ];
-        statement.execute(attempt).map_err(|cause| tx.failed(cause))?;
+        let joins = !line.class.is_counted() && lease.attempts >= ATTEMPT_ENTRIES_MAX;
+        if joins && tx.run(sql!("record/repeat_attempt"), attempt)? > 0 {
+            continue;
+        }
+        insert.execute(attempt).map_err(|cause| tx.failed(cause))?;
     }
     Ok(())
 }

@@ -2,7 +2,6 @@
 //!
 //! Holds throughout: a stored value that cannot be read is an error of its column, never a panic.
 
-use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::str::FromStr;
 
@@ -12,7 +11,7 @@ use rusqlite::{Error, Result, Row};
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 use windrow_domain::{Counts, LaneNo};
-use windrow_store::message::{ERROR_BYTES_MAX, Headers};
+use windrow_store::message::Headers;
 
 /// The lane number of bytes that are no request.
 pub(crate) const NO_LANE: i64 = -1;
@@ -102,15 +101,4 @@ pub(crate) fn headers_text(headers: &Headers) -> Option<String> {
 /// Names as a column keeps them: null when there are none.
 pub(crate) fn names_text(names: &[String]) -> Option<String> {
     (!names.is_empty()).then(|| serde_json::to_string(names).expect("names are text"))
-}
-
-/// An error as it is kept: cut to its bound, and without the zero character that not every database
-/// keeps.
-pub(crate) fn error_text(error: &str) -> Cow<'_, str> {
-    if error.len() <= ERROR_BYTES_MAX && !error.contains('\0') {
-        return Cow::Borrowed(error);
-    }
-    let mut text = error.replace('\0', "\u{fffd}");
-    text.truncate(text.floor_char_boundary(ERROR_BYTES_MAX));
-    Cow::Owned(text)
 }

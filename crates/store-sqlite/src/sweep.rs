@@ -1,4 +1,4 @@
-//! Sweeping: takes back lost leases, ends late batches, removes what nobody needs.
+//! Sweeping: takes back lost leases, ends late batches, removes what is not needed any more.
 //!
 //! Holds throughout: every step has a limit; a lost lease leaves through the same fold as any other.
 
@@ -63,15 +63,15 @@ fn return_lost(tx: &Tx<'_>, limit: u32, crashes_max: u32) -> Result<Lost> {
     let mut holders = Vec::<InstanceId>::new();
     for row in tx.all(sql!("sweep/find_lost"), params![tx.now, limit], LeaseRow::read)? {
         let (n, crashes) = (row.lease.held.outstanding.len(), row.lease.crashes);
-        match on_loss(n, crashes, crashes_max) {
-            Loss::Return { tranche_max } => {
+        match on_loss(n, crashes, row.alone, crashes_max) {
+            Loss::Return { tranche_max, crashes } => {
                 let bucket = Bucket {
                     attempts: row.lease.attempts,
-                    crashes: crashes.saturating_add(1),
+                    crashes,
                     tranche_max: Some(tranche_max),
                     not_before: tx.bucket(),
                 };
-                lost.returned += lease::give_back(tx, &row, &bucket, &mut folds)?;
+                lost.returned += lease::return_lines(tx, &row, &bucket, &mut folds)?;
             }
             Loss::Fail => lost.failed += fail(tx, &row, &mut folds)?,
         }
@@ -102,7 +102,8 @@ fn fail(tx: &Tx<'_>, row: &LeaseRow, folds: &mut Folds) -> Result<u64> {
     for seq in lease.held.outstanding.iter() {
         let place = params![lease.file.0.into_bytes(), lease.lane, rows::int(seq)];
         let line = tx.sure(sql!("sweep/line_of"), place, |row| rows::count(row, 0))?;
-        let error = format!("its worker was lost {} times", lease.crashes.saturating_add(1));
+        let times = lease.crashes.saturating_add(1);
+        let error = format!("the worker was lost {times} times with this line in its hands");
         results.push(Finished {
             error_code: Some(WORKER_LOST.to_owned()),
             error: Some(error),
@@ -113,7 +114,8 @@ fn fail(tx: &Tx<'_>, row: &LeaseRow, folds: &mut Folds) -> Result<u64> {
     lease::keep(tx, row, &LineSet::new())?;
     let n = results.len() as u64;
     let mut delta = Delta::default();
-    delta.finished[1] = rows::int(n);
+    let failed = usize::try_from(Status::Failed.code()).expect("codes are small");
+    delta.finished[failed] = rows::int(n);
     folds.leave(row, n, delta);
     Ok(n)
 }
@@ -147,8 +149,9 @@ fn prune(tx: &Tx<'_>, retention: &Retention, limit: u32) -> Result<Pruned> {
 }
 
 /// Tables of a deleted batch and of a dropped file, the row that names it last.
-const OF_BATCH: [&str; 6] = [
+const OF_BATCH: [&str; 7] = [
     sql!("sweep/reap_results"),
+    sql!("sweep/reap_results_before"),
     sql!("sweep/reap_attempts"),
     sql!("sweep/reap_acts"),
     sql!("sweep/reap_returned"),

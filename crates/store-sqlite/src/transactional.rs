@@ -1,8 +1,9 @@
 //! Own transactions: the writer's thread runs a script's statements as they come, and then its commit.
 //!
-//! Holds throughout: a script is alone in its transaction, and waits its turn like every other call; who
-//! comes behind it waits for it, at most as long as it may take; a script that falls silent, or is given
-//! up on, is undone by the thread itself, and a statement of it that still runs is cut off.
+//! Holds throughout: a script is alone in its transaction, and waits its turn like every other
+//! call; the calls behind it wait for it, at most as long as it may take; a script that falls
+//! silent, or is given up on, is undone by the thread itself, and a statement of it that still runs
+//! is cut off.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -36,14 +37,14 @@ impl Transactions for SqliteBackend {
         let run = ScriptRun { instance, fences, ms_max };
         let (commands, inbox) = channel();
         let (begin, begun) = oneshot::channel();
-        let running = Running::default();
+        let running = RunningStatement::default();
         let mut remote = ScriptClient { commands, running: running.clone(), has_ended: false };
-        let desk = ScriptServer { instance, fences: fences.to_vec(), inbox, running, ms_max };
-        let desk = self.writer.call_alone(move |tx| {
-            partition::check_fences(tx, desk.instance, &desk.fences)?;
-            // One who is gone is noticed at once: nobody sends anything.
+        let server = ScriptServer { instance, fences: fences.to_vec(), inbox, running, ms_max };
+        let server = self.writer.call_alone(move |tx| {
+            partition::check_fences(tx, server.instance, &server.fences)?;
+            // A script that is gone is noticed at once: its end of the channel is closed.
             let _ = begin.send(());
-            desk.serve(tx)
+            server.serve(tx)
         });
         let script = async move {
             if begun.await.is_err() {
@@ -52,36 +53,36 @@ impl Transactions for SqliteBackend {
             }
             let commit = run.script(script, &mut remote).await?;
             remote.has_ended = true;
-            // When nobody takes it, the other side says why.
+            // When the writer's thread has ended it already, its own answer says why.
             let _ = remote.commands.send(Command::Finish(Box::new(commit)));
             Ok(())
         };
-        let (committed, ran) = tokio::join!(desk, script);
+        let (committed, ran) = tokio::join!(server, script);
         ran.and(committed)
     }
 }
 
 /// What a script asks of the thread.
 enum Command {
-    ScriptRun { sql: String, params: Vec<Value>, reply: oneshot::Sender<Result<StatementResult>> },
+    Statement { sql: String, params: Vec<Value>, reply: oneshot::Sender<Result<StatementResult>> },
     Finish(Box<Commit>),
 }
 
 /// The statement of a script that runs right now, so that it can be cut off. Nothing else of the
 /// connection can be: the thread takes the handle away before it goes on.
 #[derive(Clone, Default)]
-struct Running(Arc<Mutex<Option<InterruptHandle>>>);
+struct RunningStatement(Arc<Mutex<Option<InterruptHandle>>>);
 
-impl Running {
+impl RunningStatement {
     fn lock(&self) -> MutexGuard<'_, Option<InterruptHandle>> {
         self.0.lock()
     }
 }
 
-/// The script's side.
+/// The script's side: sends statements to the writer's thread and waits for their rows.
 struct ScriptClient {
     commands: Sender<Command>,
-    running: Running,
+    running: RunningStatement,
     has_ended: bool,
 }
 
@@ -89,7 +90,7 @@ struct ScriptClient {
 impl SqlSession for ScriptClient {
     async fn run(&mut self, sql: &str, params: &[Value]) -> Result<StatementResult> {
         let (reply, answer) = oneshot::channel();
-        let run = Command::ScriptRun { sql: sql.to_owned(), params: params.to_vec(), reply };
+        let run = Command::Statement { sql: sql.to_owned(), params: params.to_vec(), reply };
         let gone = || Error::of(Kind::Unavailable).because("the store let go");
         self.commands.send(run).map_err(|_| gone())?;
         answer.await.unwrap_or_else(|_| Err(gone()))
@@ -104,12 +105,12 @@ impl Drop for ScriptClient {
     }
 }
 
-/// The thread's side.
+/// The side of the writer's thread: runs the statements of a script and then its commit.
 struct ScriptServer {
     instance: InstanceId,
     fences: Vec<Fence>,
     inbox: Receiver<Command>,
-    running: Running,
+    running: RunningStatement,
     ms_max: u64,
 }
 
@@ -118,7 +119,7 @@ impl ScriptServer {
         let mut has_failed = false;
         loop {
             match self.inbox.recv_timeout(Duration::from_millis(self.ms_max)) {
-                Ok(Command::ScriptRun { sql, params, reply }) => {
+                Ok(Command::Statement { sql, params, reply }) => {
                     *self.running.lock() = Some(tx.interrupt());
                     let answer = statement(tx, &sql, &params);
                     *self.running.lock() = None;

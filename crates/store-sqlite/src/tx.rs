@@ -46,7 +46,7 @@ impl<'c> Tx<'c> {
         self.conn.prepare_cached(sql).map_err(|cause| self.failed(cause))
     }
 
-    /// Prepares somebody else's statement, which is not kept.
+    /// Prepares a statement of a handler's script, which is not kept for later calls.
     pub(crate) fn prepare_once(&self, sql: &str) -> Result<Statement<'c>> {
         self.conn.prepare(sql).map_err(|cause| self.failed(cause))
     }

@@ -1,7 +1,7 @@
-//! Waking: a file tells nobody anything.
+//! Waking: SQLite cannot notify other processes, so nothing is sent and nothing is stored.
 //!
-//! Holds throughout: whoever listens hears nothing and looks from time to time; within one process the
-//! engine wakes itself. So nothing is stored either, which saves an idle instance its commits.
+//! Holds throughout: a listener gets no wake and polls from time to time; within one process the
+//! engine wakes itself. That nothing is stored saves an idle instance its commits.
 
 use async_trait::async_trait;
 use futures_util::stream::{self, BoxStream, StreamExt as _};

@@ -1,8 +1,8 @@
 //! The writer: one thread, one connection, and one commit for all calls that wait together.
 //!
 //! Holds throughout: a call that fails is rolled back alone (its own savepoint) and its neighbours
-//! do not notice; nobody is answered before the commit is durable; a commit that fails is an error
-//! for every call in it; a panic in a call is that call's error and the thread lives on.
+//! do not notice; no caller is answered before the commit is durable; a commit that fails is an
+//! error for every call in it; a panic in a call is that call's error and the thread lives on.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -46,7 +46,8 @@ pub(crate) trait Job: Send {
     fn answer(self: Box<Self>, failed: Option<&rusqlite::Error>);
     /// The caller is gone: what it asked for need not begin.
     fn is_abandoned(&self) -> bool;
-    /// It takes its time, and nobody else's commit shall wait for it.
+    /// It may run for long, so it gets a transaction of its own and no other call shares its
+    /// commit.
     fn is_alone(&self) -> bool;
 }
 
@@ -167,7 +168,7 @@ where
     answer.await.unwrap_or_else(|_| Err(gone()))
 }
 
-/// The thread's side.
+/// What the thread owns: the one connection that writes.
 struct WriterThread {
     conn: Connection,
     time: Time,

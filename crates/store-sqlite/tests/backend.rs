@@ -5,13 +5,15 @@
 mod support;
 
 use std::path::Path;
+use std::time::Duration;
 
 use support::{all_completed, batch_of, new_batch, request, sealed_file};
 use tokio::task::JoinSet;
 use windrow_domain::{InstanceId, State};
 use windrow_store::record::Turn;
 use windrow_store::{
-    Batches as _, Claim as _, Inspect as _, Kind, Members as _, Record as _, Scope,
+    Batches as _, Claim as _, Finalise as _, Inspect as _, Kind, Members as _, Record as _, Scope,
+    Sweep,
 };
 use windrow_store_sqlite::{Location, Options, SqliteStore};
 
@@ -47,7 +49,8 @@ async fn every_statement_prepares_and_carries_its_name() {
 }
 
 /// Full scans that are meant: tables that stay small, and steps inside a statement.
-const SCANS_MEANT: [&str; 20] = [
+const SCANS_MEANT: [&str; 22] = [
+    "SCAN bisect",
     "SCAN answered",
     "SCAN asked",
     "SCAN json_each",
@@ -57,6 +60,7 @@ const SCANS_MEANT: [&str; 20] = [
     "SCAN newest",
     "SCAN w",
     "SCAN leases",
+    "SCAN upstreams",
     "SCAN e",
     "SCAN members",
     "SCAN sets",
@@ -252,7 +256,7 @@ async fn a_schema_from_the_future_is_refused() {
 async fn a_place_that_cannot_be_opened_is_unavailable() {
     let dir = tempfile::tempdir().unwrap();
     let location = Location::File(dir.path().join("no/such/folder/w.db"));
-    let error = SqliteStore::open(Options { location, ..Options::default() }).await.unwrap_err();
+    let error = SqliteStore::open(Options::default().location(location)).await.unwrap_err();
     assert_eq!(error.kind, Kind::Unavailable);
 }
 
@@ -260,12 +264,36 @@ async fn a_place_that_cannot_be_opened_is_unavailable() {
 async fn a_file_that_another_process_locks_is_busy_and_then_works() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("w.db");
-    let options = Options { busy_ms_max: 50, ..Options::file(&path) };
+    let options = Options::file(&path).busy_timeout(Duration::from_millis(50));
     let store = SqliteStore::open(options).await.unwrap();
     let conn = rusqlite::Connection::open(&path).unwrap();
     conn.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let error = store.reap_members(1, 1).await.unwrap_err();
+    let error = store.return_lost(1, 1).await.unwrap_err();
     assert_eq!(error.kind, Kind::Busy);
     conn.execute_batch("ROLLBACK").unwrap();
-    store.reap_members(1, 1).await.unwrap();
+    store.return_lost(1, 1).await.unwrap();
+}
+
+/// The fold flips a batch in the transaction that ends its last lane. Should one ever be missed, the sweep's
+/// own look flips it, by the same test.
+#[tokio::test]
+async fn a_batch_whose_lanes_are_done_and_that_was_not_flipped_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("w.db");
+    let store = SqliteStore::open(Options::file(&path)).await.unwrap();
+    let (missed, running) = (batch_of(&store, 3).await.id, batch_of(&store, 3).await.id);
+    let me = InstanceId::new();
+    let request = windrow_store::claim::Request { only: Some(missed), ..request(10) };
+    let tranche = store.lease_tranche(me, request).await.unwrap().unwrap();
+    let reply = store.record(me, vec![all_completed(&tranche)]).await.unwrap();
+    assert_eq!(reply.finalizing, [missed]);
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    let unflipped = "UPDATE batches SET state = 'in_progress', finalizing_at = NULL WHERE id = ?1";
+    assert_eq!(conn.execute(unflipped, [missed.0.into_bytes()]).unwrap(), 1);
+    drop(conn);
+    let state = async |id| store.batch(&Scope::All, id).await.unwrap().state;
+    assert_eq!(state(missed).await, State::InProgress);
+    assert_eq!(store.find_unclosed(10).await.unwrap(), [missed]);
+    assert!(matches!(state(missed).await, State::Finalizing(_)), "it can be closed now");
+    assert_eq!(state(running).await, State::InProgress);
 }

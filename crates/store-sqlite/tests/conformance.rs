@@ -24,7 +24,7 @@ impl SqliteWorld {
             Some(dir) => Location::File(dir.path().join("windrow.db")),
             None => Location::Memory,
         };
-        let options = Options { location, time: Time::given(start), ..Options::default() };
+        let options = Options::default().location(location).time(Time::given(start));
         let store = SqliteStore::open(options.clone()).await.unwrap();
         Self { store, options, dir }
     }

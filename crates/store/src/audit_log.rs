@@ -13,8 +13,8 @@ use crate::{Result, error};
 pub const AUDIT_ENTRIES_MAX: u32 = 1000;
 /// Longest name of an actor, and longest address, in bytes.
 pub const ACTOR_BYTES_MAX: usize = 512;
-/// Longest word for what was done, in bytes.
-pub const ACTION_BYTES_MAX: usize = 64;
+/// Longest words for what was done, in bytes: a word, and where a batch was moved to.
+pub const ACTION_BYTES_MAX: usize = 64 + windrow_domain::upstream::UPSTREAM_BYTES_MAX;
 
 /// An entry to be added.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +25,8 @@ pub struct NewAuditEntry {
     pub actor: String,
     /// The client's address, as far as it is known.
     pub address: Option<String>,
-    /// The action: `create`, `pause`, `resume`, `cancel`, `reprocess`, `delete`, `export`.
+    /// The action: `create`, `pause`, `resume`, `cancel`, `reprocess`, `delete`, `export`, `move to …`,
+    /// `bind to …`.
     pub action: String,
 }
 

@@ -4,12 +4,13 @@
 //! size, and repeating one of them changes nothing.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use windrow_domain::attempt::Status;
-use windrow_domain::{BatchId, Counts, FileId, LineSet, Owner, State};
+use windrow_domain::{BatchId, Counts, Ending, FileId, LineSet, Owner, State, Target, UpstreamId};
 
 use crate::audit_log::NewAuditEntry;
 use crate::ingest::{FileVerdict, LineError};
@@ -24,6 +25,37 @@ pub const OUTPUT_SECS_MAX: u64 = 100 * 365 * 86_400;
 /// Longest time between the creation of a batch and its deadline: a hundred years.
 pub const WINDOW_SECS_MAX: u64 = 100 * 365 * 86_400;
 
+/// Which upstream the lanes of a batch go to. The default is the program's own executor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LaneUpstreams {
+    /// The upstreams of these targets.
+    pub by_target: BTreeMap<Target, UpstreamId>,
+    /// The upstream of every other target.
+    pub others: UpstreamId,
+}
+
+impl LaneUpstreams {
+    /// The upstream of a lane.
+    pub fn of(&self, target: &Target) -> &UpstreamId {
+        self.by_target.get(target).unwrap_or(&self.others)
+    }
+}
+
+impl From<UpstreamId> for LaneUpstreams {
+    /// All lanes go to one upstream.
+    fn from(others: UpstreamId) -> Self {
+        Self { by_target: BTreeMap::new(), others }
+    }
+}
+
+/// `Invalid` when a batch would be moved to no upstream that a process could serve.
+pub fn check_move(upstream: &UpstreamId) -> Result<()> {
+    match upstream.is_unknown() {
+        true => Err(Error::invalid("upstream", "must be known")),
+        false => Ok(()),
+    }
+}
+
 /// A run to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewBatch {
@@ -35,6 +67,8 @@ pub struct NewBatch {
     pub owner: Owner,
     /// What every line asks for, `/v1/chat/completions`.
     pub endpoint: String,
+    /// The upstreams of its lanes: no process that serves others claims lines of them.
+    pub upstreams: LaneUpstreams,
     /// Seconds after its creation at which it expires; none for never.
     pub window_secs: Option<u64>,
     /// Higher goes first, within an owner's own batches and between owners with as much in flight.
@@ -57,13 +91,15 @@ pub struct NewBatch {
 }
 
 impl NewBatch {
-    /// A plain run over a file, with a new id: it never expires, has no key and no words of its own.
+    /// A plain run over a file by the program's own executor, with a new id: it never expires, has no
+    /// key and no words of its own.
     pub fn over(file: FileId, owner: Owner, endpoint: impl Into<String>) -> Self {
         Self {
             id: BatchId::new(),
             file,
             owner,
             endpoint: endpoint.into(),
+            upstreams: LaneUpstreams::default(),
             window_secs: None,
             priority: 0,
             job_type: None,
@@ -80,9 +116,7 @@ impl NewBatch {
     /// is out of bounds.
     pub fn check(&self) -> Result<()> {
         error::at_most("metadata", self.metadata.len(), METADATA_PAIRS_MAX)?;
-        if self.window_secs.is_some_and(|secs| secs > WINDOW_SECS_MAX) {
-            return Err(Error::invalid("window_secs", format!("at most {WINDOW_SECS_MAX}")));
-        }
+        check_window(self.window_secs)?;
         match self.output_secs {
             Some(secs) => error::within("output_secs", secs, OUTPUT_SECS_MAX),
             None => Ok(()),
@@ -101,11 +135,13 @@ pub struct Batch {
     pub owner: Owner,
     /// What every line asks for.
     pub endpoint: String,
-    /// Where it stands.
+    /// The upstreams of its lanes, each once, in the order of their names.
+    pub upstreams: Vec<UpstreamId>,
+    /// Its state, as [`windrow_domain::batch::apply`] moves it.
     pub state: State,
     /// Raised by each reprocess.
     pub generation: u32,
-    /// Higher goes first.
+    /// Batches with a higher number are claimed first.
     pub priority: i16,
     /// What kind of work it is.
     pub job_type: Option<String>,
@@ -117,6 +153,9 @@ pub struct Batch {
     pub created_at: Timestamp,
     /// When it expires.
     pub deadline: Option<Timestamp>,
+    /// How long its window is, as it was asked for last; none when it never expires.
+    #[serde(skip)]
+    pub window_secs: Option<u64>,
     /// When it was cancelled.
     pub cancelling_at: Option<Timestamp>,
     /// When its last lane was done.
@@ -126,6 +165,7 @@ pub struct Batch {
     /// Why it paused, or what went wrong last.
     pub last_error: Option<String>,
     /// What closing it wrote (JSON).
+    #[serde(serialize_with = "json_text")]
     pub summary: Option<String>,
     /// The errors of its file, when the file does not validate.
     pub errors: Vec<LineError>,
@@ -133,6 +173,36 @@ pub struct Batch {
     pub output_secs: Option<u64>,
     /// How many lines are in which place, over all lanes.
     pub counts: Counts,
+}
+
+impl Batch {
+    /// Whether its window began when it was created: a batch that went on after its end, or ran again,
+    /// has another one.
+    pub fn has_first_window(&self) -> bool {
+        // To the last digit: a window that was given within the same second is another one, too.
+        let since = |end: Timestamp| end.duration_since(self.created_at).unsigned_abs();
+        let window = self.window_secs.map(Duration::from_secs);
+        self.generation == 0 && self.deadline.map(since) == window
+    }
+
+    /// Whether its window is over: it has expired, or a sweep is about to find that it has.
+    pub fn is_late(&self, now: Timestamp) -> bool {
+        match self.state {
+            State::InProgress | State::Paused => self.deadline.is_some_and(|end| end <= now),
+            State::Expiring | State::Finalizing(Ending::Expired) | State::Expired => true,
+            State::Cancelling | State::Finalizing(_) => false,
+            State::Completed | State::Failed | State::Cancelled => false,
+        }
+    }
+}
+
+/// A text that is JSON, as the value it stands for.
+fn json_text<S: Serializer>(text: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    let value = text.as_ref().map(|text| match serde_json::from_str(text) {
+        Ok(value) => value,
+        Err(_) => serde_json::Value::String(text.clone()),
+    });
+    value.serialize(serializer)
 }
 
 /// Which finished lines to run again.
@@ -154,20 +224,56 @@ pub fn put_back_error(status: Status) -> String {
 pub struct Reprocess {
     /// The batch.
     pub batch: BatchId,
-    /// Which finished lines.
+    /// The finished lines that are put back.
     pub select: Select,
     /// None for the first step; then the generation that the first step gave, so that a line which
     /// finished again in the meantime is not taken twice.
     pub generation: Option<u32>,
     /// Most lines of this step, up to [`REPROCESS_LINES_MAX`].
     pub lines_max: u32,
+    /// The window that a closed batch gets with its first step, in seconds; none for one as long as its
+    /// last.
+    pub window_secs: Option<u64>,
 }
 
 impl Reprocess {
-    /// `Invalid` when a step would move no line, or too many.
-    pub fn check(&self) -> Result<()> {
-        error::within("lines_max", self.lines_max.into(), REPROCESS_LINES_MAX.into())
+    /// The first step over these lines, as large as a step may be.
+    pub fn first(batch: BatchId, select: Select) -> Self {
+        let lines_max = REPROCESS_LINES_MAX;
+        Self { batch, select, generation: None, lines_max, window_secs: None }
     }
+
+    /// `Invalid` when a step would move no line or too many, or its window is out of bounds.
+    pub fn check(&self) -> Result<()> {
+        error::within("lines_max", self.lines_max.into(), REPROCESS_LINES_MAX.into())?;
+        check_window(self.window_secs)
+    }
+}
+
+/// How a batch that was stopped goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Continue {
+    /// The batch.
+    pub batch: BatchId,
+    /// Its new window, in seconds; none for one as long as its last.
+    pub window_secs: Option<u64>,
+    /// As [`NewBatch::open_max`].
+    pub open_max: Option<u32>,
+}
+
+impl Continue {
+    /// `Invalid` when its window is out of bounds.
+    pub fn check(&self) -> Result<()> {
+        check_window(self.window_secs)
+    }
+}
+
+/// `Invalid` when a window is out of bounds.
+pub fn check_window(window_secs: Option<u64>) -> Result<()> {
+    if window_secs.is_some_and(|secs| secs > WINDOW_SECS_MAX) {
+        return Err(Error::invalid("window_secs", format!("at most {WINDOW_SECS_MAX}")));
+    }
+    Ok(())
 }
 
 /// What a step of a reprocess did.
@@ -204,19 +310,43 @@ pub trait Batches {
         reason: Option<String>,
     ) -> Result<Batch>;
 
-    /// Lets a paused batch go on.
-    async fn resume_batch(&self, scope: &Scope, batch: BatchId) -> Result<Batch>;
+    /// Lets a paused batch go on; with a window, it has that many seconds from now on, whether it was
+    /// paused or not.
+    async fn resume_batch(
+        &self,
+        scope: &Scope,
+        batch: BatchId,
+        window_secs: Option<u64>,
+    ) -> Result<Batch>;
 
     /// Stops it: what is leased may finish, everything else never runs.
     async fn cancel_batch(&self, scope: &Scope, batch: BatchId) -> Result<Batch>;
 
-    /// Puts finished lines back to run again, one bounded step at a time. What is known of each old
-    /// result stays in the line's history, with the class `reprocessed`.
+    /// Lets a batch go on that was cancelled or has expired: what never ran runs, in a new generation and a
+    /// new window; no line changes its place, and nothing finished runs again. `Refused` when it is not
+    /// closed so; `Conflict` when every line has a result, or its file was dropped; `Limited` as creating is.
+    async fn continue_batch(&self, scope: &Scope, how: Continue) -> Result<Batch>;
+
+    /// Puts finished lines back to run again, one bounded step at a time. Each old result moves to those of
+    /// earlier generations, where [`crate::inspect::FinishedQuery::earlier`] finds it while the line has no
+    /// new one; the line's history has it, too, with the class `reprocessed`. The first step over a closed
+    /// batch begins a new window.
     async fn reprocess(&self, scope: &Scope, step: Reprocess) -> Result<Reprocessed>;
 
     /// Makes a closed batch vanish, and its outputs with it; its rows are reaped in chunks. `Conflict`
     /// when it is not closed.
     async fn delete_batch(&self, scope: &Scope, batch: BatchId) -> Result<()>;
+
+    /// Sends what is left of a batch to another upstream: all its lanes, under their locks. What is
+    /// leased belongs to the old one: its holder is told to stop, and what was sent already counts.
+    /// The entry is added to the audit log in the same transaction.
+    async fn move_batch(
+        &self,
+        scope: &Scope,
+        batch: BatchId,
+        upstream: UpstreamId,
+        entry: NewAuditEntry,
+    ) -> Result<Batch>;
 
     /// Adds an entry to the batch's audit log, at the database's time; the newest
     /// [`crate::audit_log::AUDIT_ENTRIES_MAX`] are kept. A repeat with the same id has no effect.

@@ -12,18 +12,24 @@ use windrow_domain::message::{KIND_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use windrow_domain::{CallState, CrashPolicy, InstanceId, Owner, RequestId, Stream};
 
 use crate::inspect::Page;
-use crate::message::{Headers, MessageRef};
+use crate::message::{Headers, MessageRef, SEND_BYTES_MAX, SEND_MAX};
 use crate::{Error, Result, Scope, error};
 
 /// Longest name of a caller, in bytes.
 pub const CALLER_BYTES_MAX: usize = 256;
 
-/// Which call.
+/// How long an answer is kept that came when `expires_at` had passed, also that the call has expired: a
+/// day. So whoever repeats the question gets the same.
+pub const LATE_ANSWER_MS: u64 = 24 * 3_600_000;
+/// Longest reason of a cancellation, in bytes.
+pub const REASON_BYTES_MAX: usize = 500;
+
+/// The key of a call: its owner and its request id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct CallKey {
     /// The owner that asked.
     pub owner: Owner,
-    /// Under which id.
+    /// The id under which the owner asked; a repeat has the same one.
     pub request_id: RequestId,
 }
 
@@ -36,9 +42,9 @@ pub struct NewCall {
     pub object_type: String,
     /// Which object of that type.
     pub object_id: String,
-    /// What it is asked to do.
+    /// The method that is called.
     pub method: String,
-    /// With what.
+    /// The arguments, as the handler gets them.
     pub args: Bytes,
     /// What becomes of it after a crash.
     pub policy: CrashPolicy,
@@ -46,7 +52,9 @@ pub struct NewCall {
     pub caller_object: Option<String>,
     /// The client that calls.
     pub caller_client: Option<String>,
-    /// How long the answer is kept; none for ever.
+    /// When it has lived long enough; none for ever. One that still waits then fails, with
+    /// [`windrow_domain::call::EXPIRED`]; an answer is kept until then, and one that comes later for
+    /// [`LATE_ANSWER_MS`].
     pub expires_at: Option<Timestamp>,
     /// Which instance waits for the answer and is told.
     pub waiter: Option<InstanceId>,
@@ -113,7 +121,7 @@ impl NewCall {
         self
     }
 
-    /// With a time until which its answer is kept.
+    /// With a time until which it is to be answered, and its answer is kept.
     #[must_use]
     pub fn expires_at(mut self, at: Timestamp) -> Self {
         self.expires_at = Some(at);
@@ -152,6 +160,8 @@ pub mod headers {
     pub const CALLER_OBJECT: &str = "windrow-caller-object";
     /// The client that calls.
     pub const CALLER_CLIENT: &str = "windrow-caller-client";
+    /// When it has lived long enough, as a timestamp of RFC 3339.
+    pub const EXPIRES_AT: &str = "windrow-expires-at";
 }
 
 impl NewCall {
@@ -166,6 +176,8 @@ impl NewCall {
         for (name, caller) in callers {
             headers.extend(caller.clone().map(|caller| (name.to_owned(), caller)));
         }
+        let life = self.expires_at.map(|at| (headers::EXPIRES_AT.to_owned(), at.to_string()));
+        headers.extend(life);
         headers
     }
 }
@@ -173,16 +185,16 @@ impl NewCall {
 /// How a call ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// With a reply.
+    /// The handler replied with these bytes.
     Reply(Bytes),
-    /// With an error.
+    /// The call failed, with this error.
     Error(String),
 }
 
 /// A call's answer, to be committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallResult {
-    /// Which call.
+    /// The call that has its answer.
     pub key: CallKey,
     /// Its message, which ends with it.
     pub at: MessageRef,
@@ -208,14 +220,14 @@ pub struct Call {
     pub key: CallKey,
     /// The type of the object.
     pub object_type: String,
-    /// Which object.
+    /// The id of the object.
     pub object_id: String,
-    /// What it is asked to do.
+    /// The method that is called.
     pub method: String,
-    /// With what. Empty once it has expired.
+    /// The arguments. Empty once it has expired.
     #[serde(skip)]
     pub args: Bytes,
-    /// Where it is.
+    /// The state of the call.
     pub state: CallState,
     /// What becomes of it after a crash.
     pub policy: CrashPolicy,
@@ -238,19 +250,36 @@ pub struct Call {
     pub updated_at: Timestamp,
     /// When it had its answer.
     pub processed_at: Option<Timestamp>,
-    /// How long the answer is kept.
+    /// Until when it may wait, and its answer is kept.
     pub expires_at: Option<Timestamp>,
     /// It is in the archive.
     pub is_archived: bool,
 }
 
-/// What submitting gave.
+/// The stream of a call's object. `Invalid` when its names are not good ones.
+pub fn object_stream_of(call: &Call) -> Result<Stream> {
+    object_stream(&call.object_type, &call.object_id).map_err(|bad| Error::invalid("object", bad))
+}
+
+/// A call that was submitted, or found under its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Submitted {
     /// The call as it is now.
     pub call: Call,
     /// Its message, when it was not there before.
     pub at: Option<MessageRef>,
+}
+
+/// `Invalid` when there are none or too many, or one of them is.
+pub fn check_calls(calls: &[NewCall]) -> Result<()> {
+    error::within("calls", calls.len() as u64, SEND_MAX as u64)?;
+    error::at_most("args", calls.iter().map(|call| call.args.len()).sum(), SEND_BYTES_MAX)?;
+    calls.iter().try_for_each(NewCall::check)
+}
+
+/// `Invalid` when the reason of a cancellation is too long.
+pub fn check_reason(reason: Option<&str>) -> Result<()> {
+    reason.map_or(Ok(()), |reason| error::text("reason", reason, REASON_BYTES_MAX))
 }
 
 /// Which calls to list, newest first. Those in the archive are not listed.
@@ -277,7 +306,7 @@ pub struct MethodRetries {
     pub object_type: String,
     /// The method.
     pub method: String,
-    /// Calls.
+    /// The calls of this method.
     pub calls: u64,
     /// Repeats for each call, on average.
     pub retries_mean: f64,
@@ -322,10 +351,46 @@ pub const METHODS_MAX: usize = 100;
 /// What statistics look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatsQuery {
-    /// How far back.
+    /// How far back statistics look, in milliseconds.
     pub window_ms: u64,
-    /// From when on a call is old, or stuck.
+    /// The age, in milliseconds, from which on a call is old, or stuck.
     pub old_ms: u64,
+}
+
+/// Repeats above which a call counts as repeated again and again, unless it is said.
+pub const RETRIES_ABOVE: u32 = 3;
+
+/// Which repeated calls to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetriesQuery {
+    /// How far back calls were asked for, in milliseconds.
+    pub window_ms: u64,
+    /// Only calls that were repeated more often than this.
+    pub above: u32,
+}
+
+impl RetriesQuery {
+    /// Those of a window that were repeated more often than [`RETRIES_ABOVE`].
+    pub fn new(window_ms: u64) -> Self {
+        Self { window_ms, above: RETRIES_ABOVE }
+    }
+}
+
+/// How often calls of one method of one object were repeated, of those above the threshold.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ObjectRetries {
+    /// The type of the object.
+    pub object_type: String,
+    /// The id of the object.
+    pub object_id: String,
+    /// The method.
+    pub method: String,
+    /// The calls that were repeated so often.
+    pub calls: u64,
+    /// Repeats for each of them, on average.
+    pub retries_mean: f64,
+    /// Repeats of the one that was repeated most.
+    pub retries_max: u32,
 }
 
 /// Calls of objects: submitted under an id, and read with their answers.
@@ -336,12 +401,31 @@ pub trait Calls {
     /// before the set-up.
     async fn submit_call(&self, call: NewCall) -> Result<Submitted>;
 
+    /// Asks several at once, all or none, each as [`Calls::submit_call`] would: `Conflict` when the id of one
+    /// was used for another question. Answers in their order.
+    async fn submit_calls(&self, calls: Vec<NewCall>) -> Result<Vec<Submitted>>;
+
+    /// Ends a call without an answer of its handler: it fails with
+    /// [`windrow_domain::call::cancelled_error`], its message goes, and what a handler that runs it returns
+    /// later is refused. Whoever waits is told. A repeat gives the call as it is. `Missing` when it is not
+    /// there, `Conflict` when it has another answer.
+    async fn cancel_call(&self, key: &CallKey, reason: Option<String>) -> Result<Call>;
+
+    /// Ends up to `limit` calls that still wait though their time is over, the oldest first: each fails with
+    /// [`windrow_domain::call::expired_error`], and its message goes. Those that run are left alone.
+    /// Whoever waits is told. Gives which.
+    async fn expire_calls(&self, limit: u32) -> Result<Vec<CallKey>>;
+
     /// A call, also from the archive.
     async fn call(&self, key: &CallKey) -> Result<Call>;
 
-    /// Calls, newest first.
+    /// Lists calls, newest first.
     async fn calls(&self, scope: &Scope, query: CallsQuery) -> Result<Page<Call>>;
 
     /// How calls are doing.
     async fn call_stats(&self, scope: &Scope, query: StatsQuery) -> Result<CallStats>;
+
+    /// Which objects' calls are repeated again and again, those in the archive included: the most repeated
+    /// first, at most [`METHODS_MAX`]. Of very many calls the newest are looked at.
+    async fn call_retries(&self, scope: &Scope, query: RetriesQuery) -> Result<Vec<ObjectRetries>>;
 }

@@ -4,6 +4,9 @@
 //! Holds throughout: what a backend is asked has passed the checks of [`crate::verbs`]; an error that
 //! leaves it carries the verb and the subject of the call, whatever the database; nothing else changes.
 //! The backend is a private field, so no caller goes past the seam.
+//!
+//! This is where `impl Sweep for SqliteStore` and those of the other stages come from; the work is
+//! in `impl Sweep for SqliteBackend` and its neighbours, one file for each stage.
 
 /// Implements [`crate::Store`] for a public type by its field `backend`, with checks and names.
 ///

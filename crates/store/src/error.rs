@@ -28,7 +28,7 @@ pub struct Error {
     source: Option<Cause>,
 }
 
-/// What went wrong.
+/// The kind of an error, which callers match on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// There is no such thing, or it belongs to another owner.
@@ -169,6 +169,32 @@ pub fn within(field: &'static str, value: u64, max: u64) -> Result<()> {
     }
     Err(Error::invalid(field, format!("{field} must be 1 to {max}, not {value}")))
 }
+
+/// Why a store that must not migrate cannot be opened: the cause of its error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotMigrated {
+    /// The version of the schema; 0 for a database without one.
+    pub applied: i64,
+    /// The version that this program has.
+    pub known: i64,
+}
+
+impl fmt::Display for NotMigrated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.applied, self.known) {
+            (0, _) => f.write_str("the database has no Windrow schema yet"),
+            // The tables are those of this program, its functions are not there yet.
+            (applied, known) if applied == known => {
+                f.write_str("the functions of this version are not in the database yet")
+            }
+            (applied, known) => {
+                write!(f, "the schema has version {applied}, and this program needs {known}")
+            }
+        }
+    }
+}
+
+impl StdError for NotMigrated {}
 
 /// `Invalid`, naming the field, when it has more than `max` elements or bytes.
 pub fn at_most(field: &'static str, len: usize, max: usize) -> Result<()> {

@@ -37,7 +37,7 @@ pub const BATCH_KINDS: [&str; 10] = [
 /// An event to be appended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewEvent {
-    /// Its name, made by the writer.
+    /// The id of the event, made by its writer: a repeated append is known by it.
     pub id: String,
     /// What happened: `money.deposited`.
     pub kind: String,
@@ -72,7 +72,7 @@ impl NewEvent {
 pub struct Append {
     /// The owner of the stream.
     pub owner: Owner,
-    /// Which stream.
+    /// The stream that the events are appended to.
     pub stream: Stream,
     /// What its last version must be.
     pub expected: Expected,
@@ -107,13 +107,13 @@ pub struct Appended {
 pub struct Event {
     /// The owner of the stream.
     pub owner: Owner,
-    /// Which stream.
+    /// The stream that the event belongs to.
     pub stream: Stream,
     /// Its place in the stream, from one.
     pub version: u64,
-    /// Its name.
+    /// The id of the event, made by its writer.
     pub id: String,
-    /// What happened.
+    /// What happened, as a word: `money.deposited`.
     pub kind: String,
     /// What is to be known about it.
     #[serde(skip)]
@@ -129,18 +129,18 @@ pub struct Event {
 pub struct Snapshot {
     /// The owner of the stream.
     pub owner: Owner,
-    /// Which stream.
+    /// The stream that the snapshot is of.
     pub stream: Stream,
     /// The version that it includes.
     pub version: u64,
-    /// The state.
+    /// The state of the stream at that version, in a format of the caller.
     pub state: Bytes,
 }
 
 /// What is left of a stream, for a reader that asked for events that were pruned.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pruned {
-    /// Of which stream.
+pub struct PrunedStream {
+    /// The stream whose events were asked for.
     pub stream: String,
     /// The first version that is kept, or that comes next.
     pub first: u64,
@@ -149,14 +149,14 @@ pub struct Pruned {
     pub snapshot: u64,
 }
 
-impl fmt::Display for Pruned {
+impl fmt::Display for PrunedStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { stream, first, snapshot } = self;
         write!(f, "stream {stream} begins at version {first}; its snapshot is at {snapshot}")
     }
 }
 
-impl std::error::Error for Pruned {}
+impl std::error::Error for PrunedStream {}
 
 /// Which versions do not fit, when an append or a read was refused.
 impl crate::Error {
@@ -166,7 +166,7 @@ impl crate::Error {
     }
 
     /// Where a stream begins, when it was asked for events that were pruned.
-    pub fn pruned(&self) -> Option<&Pruned> {
+    pub fn pruned(&self) -> Option<&PrunedStream> {
         std::error::Error::source(self)?.downcast_ref()
     }
 }

@@ -63,9 +63,9 @@ pub struct NewOutput {
     pub name: String,
     /// Its name in the storage.
     pub place: String,
-    /// Its lines.
+    /// How many lines it has.
     pub lines: u64,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 

@@ -1,6 +1,6 @@
 //! Ingest: bytes that were read and judged become the lines of a file.
 //!
-//! Holds throughout: a file is visible to nobody but its writer until it is sealed; an abandoned
+//! Holds throughout: only its writer sees a file until it is sealed; an abandoned
 //! one is dropped by the sweep; a file's bytes, joined in order, read back exactly.
 //! Absent on purpose: parsing and validation, which are the engine's.
 
@@ -117,9 +117,10 @@ impl Chunk {
         })?;
         // A lane without a line would never be done, and its batch never closed.
         let used = |new: &NewLane| spans.iter().any(|span| span.lane == Some(new.lane));
-        match self.lanes.iter().all(used) {
-            true => Ok(spans),
-            false => Err("lanes: a new lane has a line in the chunk that names it".to_owned()),
+        if self.lanes.iter().all(used) {
+            Ok(spans)
+        } else {
+            Err("lanes: a new lane has a line in the chunk that names it".to_owned())
         }
     }
 
@@ -144,9 +145,9 @@ impl Chunk {
 pub struct Span {
     /// The lane; none for bytes that are no request.
     pub lane: Option<LaneNo>,
-    /// The first `seq`.
+    /// The `seq` of its first piece.
     pub first: u64,
-    /// How many.
+    /// How many pieces it has.
     pub count: u64,
 }
 
@@ -271,13 +272,13 @@ pub struct File {
     pub name: String,
     /// What it is for.
     pub purpose: String,
-    /// Where it stands.
+    /// Whether it is open, sealed, invalid or dropped.
     pub state: FileState,
     /// Requests in it.
     pub lines: u64,
     /// What every request of it asks for, when that was said at its sealing.
     pub endpoint: Option<String>,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
     /// Chunks it was written in, each readable with [`crate::Inspect::read_chunk`]; an output has none.
     pub chunks: u32,

@@ -1,4 +1,4 @@
-//! Keys: what people and programs show to be let in.
+//! API keys: the secrets by which people and programs are let in, as an owner with a role.
 //!
 //! Holds throughout: a key is found by the hash of its secret, and neither leaves the store again; a
 //! key that was revoked stays known and is never let in again.
@@ -28,7 +28,7 @@ pub struct NewKey {
     pub hash: [u8; 32],
     /// In whose name its holder acts.
     pub owner: Owner,
-    /// What it allows.
+    /// The role, which says what the key allows.
     pub role: Role,
     /// What people call it.
     pub name: String,
@@ -72,7 +72,7 @@ pub struct Key {
     pub id: KeyId,
     /// In whose name its holder acts.
     pub owner: Owner,
-    /// What it allows.
+    /// The role, which says what the key allows.
     pub role: Role,
     /// What people call it.
     pub name: String,
@@ -119,6 +119,6 @@ pub trait Keys {
     /// Takes a key out of use for ever. A repeat gives the same revoked key.
     async fn revoke_key(&self, scope: &Scope, key: KeyId) -> Result<Key>;
 
-    /// Keys, newest first.
+    /// Lists keys, newest first.
     async fn keys(&self, scope: &Scope, query: KeysQuery) -> Result<Page<Key>>;
 }

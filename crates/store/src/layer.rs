@@ -1,4 +1,5 @@
-//! Layers: something around every call of a store, such as a clock, a gate, a counter or an early end.
+//! Layers: code that runs around every call of a store, such as a timer, a gate, a counter or a
+//! fault.
 //!
 //! Holds throughout: every verb is passed on as it came, and its reply comes back as it was.
 
@@ -54,7 +55,7 @@ impl<A: StoreLayer> LayeredStore<A> {
         Self { inner, layer }
     }
 
-    /// What is around it.
+    /// The layer that every call passes through.
     pub fn layer(&self) -> &A {
         &self.layer
     }

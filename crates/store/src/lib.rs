@@ -1,15 +1,20 @@
 //! The store contract: what a database must promise so that every line is in exactly one place.
 //!
 //! One small trait per stage, named as the stage is everywhere else: [`Ingest`], [`Batches`],
-//! [`Claim`], [`Record`], [`Finalise`], [`Members`], [`Sweep`], [`Inspect`], [`Keys`]; for messages
+//! [`Claim`], [`Record`], [`Finalise`], [`Members`], [`Sweep`], [`Inspect`], [`Keys`], [`Upstreams`]; for messages
 //! [`Partitions`], [`Messages`], [`Transactions`], [`Objects`], [`Events`], [`Calls`], [`Wakes`], which
 //! [`MessageStore`] joins.
 //! [`Store`] is all of it.
 //! What the contract means is said by `windrow-store-conformance`, which every backend passes.
 //!
 //! Holds throughout: a verb either happened whole or not at all (one over several leases or batches,
-//! such as extending or expiring, for each of them); a caller whose reply was lost may repeat it; ownership is part of the query ([`Scope`]), never a filter afterwards.
-//! Absent on purpose: retries and loops. A backend reports [`Kind`] and the engine decides.
+//! such as extending or expiring, for each of them); a caller whose reply was lost may repeat a
+//! verb of the batch plane, and one of the message plane that carries an id or an expected version,
+//! while a repeated `commit` or `replay_dead` is refused and changes nothing; ownership is part of
+//! the query ([`Scope`]), never a filter afterwards.
+//! Absent on purpose: retries and loops. A backend reports [`Kind`] and the engine decides; only
+//! PostgreSQL plans a call again, a bounded number of times, when a row changed before it was
+//! locked.
 
 #![warn(missing_docs)]
 
@@ -34,6 +39,7 @@ pub mod record;
 pub mod sweep;
 pub mod time;
 pub mod transactional;
+pub mod upstream;
 pub mod verbs;
 pub mod wake;
 
@@ -55,6 +61,7 @@ pub use record::Record;
 pub use sweep::Sweep;
 pub use time::Time;
 pub use transactional::Transactions;
+pub use upstream::Upstreams;
 pub use wake::Wakes;
 
 use serde::Serialize;
@@ -84,8 +91,6 @@ impl Scope {
 pub struct Capabilities {
     /// The backend's name, for messages.
     pub name: &'static str,
-    /// Several connections may write at the same moment.
-    pub writers: bool,
     /// What was written is there after the process ends.
     pub durable: bool,
 }
@@ -129,7 +134,7 @@ pub trait MessageStore:
 
 /// Everything the engine asks of a database.
 pub trait Store:
-    MessageStore + Ingest + Batches + Claim + Record + Finalise + Sweep + Inspect + Keys
+    MessageStore + Ingest + Batches + Claim + Record + Finalise + Sweep + Inspect + Keys + Upstreams
 {
     /// What this backend can do.
     fn capabilities(&self) -> Capabilities;

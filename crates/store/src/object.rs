@@ -14,7 +14,7 @@ pub const STATE_BYTES_MAX: usize = 1024 * 1024;
 /// Most objects of one read.
 pub const OBJECTS_MAX: usize = 1000;
 
-/// Which object.
+/// The key of an object: its owner and its stream.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct ObjectKey {
     /// The owner of the object.
@@ -26,7 +26,7 @@ pub struct ObjectKey {
 /// What an object is from now on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PutState {
-    /// Which object.
+    /// The object whose state is written.
     pub key: ObjectKey,
     /// Its state; none forgets it.
     pub state: Option<Bytes>,

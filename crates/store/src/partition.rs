@@ -3,7 +3,8 @@
 //! Holds throughout: a partition changes hands only when it is free, when its owner gave it back, or
 //! when its owner is tombstoned; every take raises its epoch, and epochs never go down; what an owner
 //! commits under an old epoch is refused whole; what a live member serves stays set up.
-//! Absent on purpose: who should own what, which is computed by `domain::partition::share`.
+//! Absent on purpose: which instance should own which partition, which `domain::partition::share`
+//! computes.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -55,6 +56,44 @@ pub struct Serving {
     /// How many partitions it owns at most.
     #[serde(default = "unbounded")]
     pub own_max: u16,
+    /// The consumers of the inbox that it has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub consumers: Vec<ServedRoute>,
+    /// The publishers of the outbox that it has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub publishers: Vec<ServedRoute>,
+}
+
+/// A consumer or publisher as its instance tells others of it: its name, and what it takes. A pattern is a
+/// text, or with a star at its end everything that begins like it; an empty list takes everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServedRoute {
+    /// The name of the consumer or publisher.
+    pub name: String,
+    /// Patterns of owners.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub owners: Vec<String>,
+    /// Patterns of streams.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<String>,
+    /// Patterns of kinds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<String>,
+}
+
+impl ServedRoute {
+    /// Whether such a message goes to it when it names no consumers.
+    pub fn takes(&self, owner: &str, stream: &str, kind: &str) -> bool {
+        let matches = |pattern: &String, text: &str| match pattern.strip_suffix('*') {
+            Some(prefix) => text.starts_with(prefix),
+            None => text == pattern,
+        };
+        let any = |patterns: &[String], text: &str| {
+            patterns.is_empty() || patterns.iter().any(|pattern| matches(pattern, text))
+        };
+        any(&self.owners, owner) && any(&self.streams, stream) && any(&self.kinds, kind)
+    }
 }
 
 fn unbounded() -> u16 {
@@ -110,7 +149,7 @@ pub struct Partition {
 /// A partition that was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Taken {
-    /// What proves it.
+    /// The fence that proves the ownership.
     pub fence: Fence,
     /// Its last owner died while it had it: the due heads of its streams are suspects. Stays so through
     /// further takes until [`Partitions::clear_suspects`].
@@ -159,10 +198,20 @@ mod tests {
 
     #[test]
     fn metadata_tell_who_runs_messages() {
-        let serving = Serving { object_types: vec!["a".into()], lifecycle: true, own_max: 7 };
-        assert_eq!(Serving::of(&serving.to_metadata()), Some(serving));
-        let little =
-            Serving { object_types: Vec::new(), lifecycle: false, own_max: PARTITIONS_MAX };
+        let serving = Serving {
+            object_types: vec!["a".into()],
+            lifecycle: true,
+            own_max: 7,
+            consumers: Vec::new(),
+            publishers: Vec::new(),
+        };
+        assert_eq!(Serving::of(&serving.to_metadata()), Some(serving.clone()));
+        let little = Serving {
+            object_types: Vec::new(),
+            lifecycle: false,
+            own_max: PARTITIONS_MAX,
+            ..serving
+        };
         assert_eq!(Serving::of(r#"{"role":"messages"}"#), Some(little));
         for other in ["", "{}", "[1]", r#"{"role":"x"}"#, r#"{"role":"messages","own_max":-1}"#] {
             assert_eq!(Serving::of(other), None, "{other}");

@@ -15,6 +15,9 @@ use crate::error::{self, Error, Kind, Result};
 
 /// Returned lines wait in buckets of this width, so that a retry storm makes few rows.
 pub const BUCKET_MS: i64 = 250;
+/// A line's history has an entry for each of so many attempts. Later ones that were throttled, which may go on for very
+/// long, share the entry of the one before when that was throttled, too.
+pub const ATTEMPT_ENTRIES_MAX: u32 = 16;
 /// Most leases one turn may record.
 pub const TURN_LEASES_MAX: usize = 64;
 
@@ -25,9 +28,9 @@ pub struct Finished {
     pub seq: u64,
     /// Its number in the file, as the claim gave it.
     pub line: u64,
-    /// How it ended.
+    /// The outcome of the line.
     pub status: Status,
-    /// Tries it took.
+    /// Attempts that the line took.
     pub attempts: u32,
     /// The request's own id.
     pub custom_id: Option<String>,
@@ -88,7 +91,7 @@ pub struct Outcomes {
     pub held: LeaseProof,
     /// Lines with a result.
     pub finished: Vec<Finished>,
-    /// Lines to try again.
+    /// Lines to be attempted again.
     pub again: Vec<Again>,
     /// Lines (by `seq`) given back untried; no attempt is counted.
     pub released: LineSet,
@@ -108,7 +111,7 @@ pub struct Turn {
     pub instance: InstanceId,
     /// At most [`TURN_LEASES_MAX`], each lease once.
     pub outcomes: Vec<Outcomes>,
-    /// The next claim.
+    /// What to claim next in the same transaction, if anything.
     pub claim: Option<Request>,
 }
 
@@ -129,7 +132,7 @@ impl Turn {
 /// What recording did to one lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fold {
-    /// Recorded.
+    /// The outcomes are recorded.
     Kept {
         /// The lease.
         lease: LeaseId,
@@ -154,6 +157,8 @@ pub struct Reply {
     pub claimed: Option<Tranche>,
     /// Batches whose last lane this turn made done: they wait to be finalised.
     pub finalizing: Vec<BatchId>,
+    /// Leases of the turn that must not go on, ascending; see [`crate::claim::Polled::stopped`].
+    pub stopped: Vec<LeaseId>,
 }
 
 /// The stage that writes outcomes.
@@ -171,7 +176,7 @@ pub trait Record {
 /// Lines that go back together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Back {
-    /// They were tried: their attempts rise by one and their crashes are forgotten.
+    /// They were attempted: their attempts rise by one and their crash count goes back to 0.
     pub tried: bool,
     /// When they may be claimed again; none for at once.
     pub not_before: Option<Timestamp>,
@@ -188,7 +193,7 @@ pub struct Plan<'a> {
     pub again: Vec<&'a Again>,
     /// Returned sets to add.
     pub backs: Vec<Back>,
-    /// What stays leased.
+    /// The lines that stay leased.
     pub remaining: LineSet,
     /// Named lines that were not outstanding.
     pub ignored: LineSet,

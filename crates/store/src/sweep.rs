@@ -1,4 +1,4 @@
-//! Sweeping: takes back what was lost, ends what is late, removes what nobody needs.
+//! Sweeping: takes back what was lost, ends what is late, removes what is not needed any more.
 //!
 //! Holds throughout: every step is bounded by a limit and safe to run on several instances at the
 //! same moment; deletes are chunked and nothing cascades.
@@ -28,7 +28,7 @@ pub struct Retention {
     pub closed_batch_secs: Option<u64>,
     /// Files that were opened and never sealed, after the last chunk.
     pub open_file_secs: u64,
-    /// Tombstoned members.
+    /// Tombstoned members, after their tombstone.
     pub member_secs: u64,
 }
 
@@ -55,7 +55,7 @@ pub struct Reaped {
 /// A dropped output whose bytes are still in the storage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DroppedOutput {
-    /// Its id.
+    /// The id of the output.
     pub file: FileId,
     /// Its name in the storage.
     pub place: String,
@@ -64,12 +64,14 @@ pub struct DroppedOutput {
 /// The error code of a line that took its worker down too often.
 pub const WORKER_LOST: &str = "worker_lost";
 
-/// The second layer under everything.
+/// The background stage: returns lost leases, ends batches past their deadline, removes what is
+/// past its retention. It repairs what an instance that died has left behind.
 #[async_trait]
 pub trait Sweep {
     /// Takes back up to `limit` leases whose time has passed or whose holder is tombstoned. Each
-    /// adds one to the crash count of its lines and halves their next tranche; a line that is alone
-    /// and reached `crashes_max` becomes a failed result with the code [`WORKER_LOST`].
+    /// adds one to the crash count of its lines and halves their next tranche. A line that is alone in its
+    /// lease and would reach `crashes_max` becomes a failed result with the code [`WORKER_LOST`] when the
+    /// lease is marked ([`crate::Claim::mark_alone`]); otherwise it goes back, and nothing is counted.
     async fn return_lost(&self, limit: u32, crashes_max: u32) -> Result<Lost>;
 
     /// Stops up to `limit` batches past their deadline.

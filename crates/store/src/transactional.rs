@@ -4,8 +4,9 @@
 //! what the script writes and the commit that it returns happen together or not at all; a script that
 //! fails, panics or is late leaves nothing. After a statement that failed, no other one is run and
 //! nothing is committed, whatever the script makes of it.
-//! Absent on purpose: what a script may write. Windrow's own tables are not among it: they change by
-//! verbs alone. Nor may a script wait for another call of the store, which may wait for the script.
+//! Absent on purpose: a list of the tables that a script may write. It must leave Windrow's own
+//! tables alone, which change by verbs only, and must not wait for another call of the store, which
+//! may itself wait for the script.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -43,7 +44,7 @@ const STATEMENTS: [&str; 11] = [
 /// A value in a statement or a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// None.
+    /// SQL's `NULL`.
     Null,
     /// Yes or no. SQLite gives it back as a number.
     Bool(bool),

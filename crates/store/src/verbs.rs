@@ -29,25 +29,36 @@ macro_rules! each_stage {
             pause_batch(scope: &Scope, batch: BatchId, reason: Option<String>) -> Batch {
                 "pause batch", batch, Ok(())
             }
-            resume_batch(scope: &Scope, batch: BatchId) -> Batch { "resume batch", batch, Ok(()) }
+            resume_batch(scope: &Scope, batch: BatchId, window_secs: Option<u64>) -> Batch {
+                "resume batch", batch, check_window(window_secs)
+            }
             cancel_batch(scope: &Scope, batch: BatchId) -> Batch { "cancel batch", batch, Ok(()) }
+            continue_batch(scope: &Scope, how: Continue) -> Batch {
+                "continue batch", how.batch, how.check()
+            }
             reprocess(scope: &Scope, step: Reprocess) -> Reprocessed {
                 "reprocess batch", step.batch, step.check()
             }
             delete_batch(scope: &Scope, batch: BatchId) -> () { "delete batch", batch, Ok(()) }
+            move_batch(
+                scope: &Scope, batch: BatchId, upstream: UpstreamId, entry: NewAuditEntry
+            ) -> Batch { "move batch", batch, check_move(&upstream).and_then(|()| entry.check()) }
             add_audit_entry(scope: &Scope, batch: BatchId, entry: NewAuditEntry) -> () {
                 "add audit entry to batch", batch, entry.check()
             }
         }}
         $($then)*! { $with Claim {
-            waiting(only: Option<BatchId>, limit: u32) -> Vec<Waiting> {
-                "list waiting targets", "", check_waiting(limit)
+            waiting(poll: Poll) -> Polled {
+                "list waiting targets", "", poll.check()
             }
             extend_leases(instance: InstanceId, known: Vec<LeaseId>, lease_ms: u64) -> Extended {
                 "extend leases of instance", instance, check_lease_ms(lease_ms)
             }
             release_leases(instance: InstanceId, leases: Vec<LeaseId>) -> u64 {
                 "release leases of instance", instance, Ok(())
+            }
+            mark_alone(instance: InstanceId, lease: LeaseId, token: u64) -> bool {
+                "mark lease", lease, Ok(())
             }
             set_limit(target: &Target, in_flight_max: Option<u32>) -> () {
                 "set limit of target", target, Ok(())
@@ -66,13 +77,15 @@ macro_rules! each_stage {
             find_unclosed(limit: u32) -> Vec<BatchId> { "find unclosed batches", "", Ok(()) }
         }}
         $($then)*! { $with Members {
-            register(member: NewMember) -> () { "register instance", member.instance, Ok(()) }
+            register(member: NewMember) -> () {
+                "register instance", member.instance, member.check()
+            }
             heartbeat(instance: InstanceId) -> () {
                 "send heartbeat of instance", instance, Ok(())
             }
             tombstone(instance: InstanceId) -> u64 { "tombstone instance", instance, Ok(()) }
-            reap_members(stale_ms: u64, limit: u32) -> Vec<InstanceId> {
-                "reap members", "", Ok(())
+            bury(instance: InstanceId, evidence: Evidence) -> bool {
+                "bury instance", instance, Ok(())
             }
             members() -> Vec<Member> { "list members", "", Ok(()) }
             take_duty(instance: InstanceId, duty: &str, lease_ms: u64) -> bool {
@@ -111,10 +124,13 @@ macro_rules! each_stage {
             lanes(scope: &Scope, batch: BatchId) -> Vec<LaneStatus> {
                 "read lanes of batch", batch, Ok(())
             }
+            holders(scope: &Scope, batch: BatchId) -> Vec<Holder> {
+                "read holders of batch", batch, Ok(())
+            }
             audit_log(scope: &Scope, batch: BatchId) -> Vec<AuditEntry> {
                 "read audit log of batch", batch, Ok(())
             }
-            attempts(scope: &Scope, batch: BatchId, line: u64) -> Vec<Attempt> {
+            attempts(scope: &Scope, batch: BatchId, line: u64) -> Vec<PastAttempt> {
                 "read attempts of batch", batch, Ok(())
             }
             attempt_counts(batch: BatchId, lines: &[u64]) -> Vec<AttemptCounts> {
@@ -208,12 +224,24 @@ macro_rules! each_stage {
             submit_call(call: NewCall) -> Submitted {
                 "submit call", call.key.request_id.clone(), call.check()
             }
+            submit_calls(calls: Vec<NewCall>) -> Vec<Submitted> {
+                "submit calls", "", check_calls(&calls)
+            }
+            cancel_call(key: &CallKey, reason: Option<String>) -> Call {
+                "cancel call", &key.request_id, check_reason(reason.as_deref())
+            }
+            expire_calls(limit: u32) -> Vec<CallKey> {
+                "expire calls", "", Ok(())
+            }
             call(key: &CallKey) -> Call { "read call", &key.request_id, Ok(()) }
             calls(scope: &Scope, query: CallsQuery) -> Page<Call> {
                 "list calls", "", check_limit(query.limit)
             }
             call_stats(scope: &Scope, query: StatsQuery) -> CallStats {
                 "read call statistics", "", Ok(())
+            }
+            call_retries(scope: &Scope, query: RetriesQuery) -> Vec<ObjectRetries> {
+                "read repeats of calls", "", Ok(())
             }
         }}
         $($then)*! { $with Wakes {
@@ -232,6 +260,16 @@ macro_rules! each_stage {
             keys(scope: &Scope, query: KeysQuery) -> Page<Key> {
                 "list keys", "", check_limit(query.limit)
             }
+        }}
+        $($then)*! { $with Upstreams {
+            mark_secret() -> MarkSecret { "read the secret of marks", "", Ok(()) }
+            register_upstream(upstream: Upstream) -> Upstream {
+                "register upstream", upstream.upstream.clone(), upstream.check()
+            }
+            set_upstream(upstream: Upstream) -> () {
+                "set upstream", upstream.upstream.clone(), upstream.check()
+            }
+            upstreams() -> Vec<Upstream> { "list upstreams", "", Ok(()) }
         }}
     };
 }
@@ -271,24 +309,30 @@ pub mod names {
     pub use bytes::Bytes;
     pub use futures_util::stream::BoxStream;
     pub use jiff::Timestamp;
+    pub use windrow_domain::upstream::MarkSecret;
     pub use windrow_domain::{
         BatchId, DeadLetterId, FileId, InstanceId, KeyId, LeaseId, Owner, PartitionNo, Stream,
-        Target,
+        Target, UpstreamId,
     };
 
     pub use crate::audit_log::{AuditEntry, NewAuditEntry};
-    pub use crate::batch::{Batch, NewBatch, Reprocess, Reprocessed};
-    pub use crate::call::{Call, CallKey, CallStats, CallsQuery, NewCall, StatsQuery, Submitted};
-    pub use crate::claim::{Extended, Waiting, check_lease_ms, check_waiting};
+    pub use crate::batch::{
+        Batch, Continue, NewBatch, Reprocess, Reprocessed, check_move, check_window,
+    };
+    pub use crate::call::{
+        Call, CallKey, CallStats, CallsQuery, NewCall, ObjectRetries, RetriesQuery, StatsQuery,
+        Submitted, check_calls, check_reason,
+    };
+    pub use crate::claim::{Extended, Poll, Polled, check_lease_ms};
     pub use crate::event::{Append, Appended, Event, Snapshot, check_appends};
     pub use crate::finalise::{Finalisation, NewOutput, Rows, check_outputs};
     pub use crate::ingest::{Chunk, File, FileVerdict, LineError, NewFile};
     pub use crate::inspect::{
-        Attempt, AttemptCounts, BatchRows, BatchesQuery, FileLane, FilesQuery, FinishedLine,
-        FinishedQuery, LaneStatus, Page, PendingLine, PendingQuery, check_limit,
+        AttemptCounts, BatchRows, BatchesQuery, FileLane, FilesQuery, FinishedLine, FinishedQuery,
+        Holder, LaneStatus, Page, PastAttempt, PendingLine, PendingQuery, check_limit,
     };
     pub use crate::key::{Key, KeysQuery, NewKey, check_touched};
-    pub use crate::member::{Member, NewMember, check_duty};
+    pub use crate::member::{Evidence, Member, NewMember, check_duty};
     pub use crate::message::{
         Backlog, Commit, Committed, DeadLetter, Exchange, Exchanged, Message, MessageRetention,
         MessagesQuery, NewMessage, PrunedMessages, Read, Sent, Work, check_dead_letters,
@@ -299,10 +343,11 @@ pub mod names {
     pub use crate::record::{Reply, Turn};
     pub use crate::sweep::{DroppedOutput, Lost, Pruned, Reaped, Retention};
     pub use crate::transactional::{Script, check_script_ms};
+    pub use crate::upstream::Upstream;
     pub use crate::wake::Wake;
     pub use crate::{
         Batches, Calls, Capabilities, Claim, Events, Finalise, Gauges, Ingest, Inspect, Keys,
         Members, MessageStore, Messages, Objects, Partitions, Record, Result, Scope, Store, Sweep,
-        Transactions, Wakes,
+        Transactions, Upstreams, Wakes,
     };
 }

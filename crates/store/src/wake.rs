@@ -1,7 +1,7 @@
 //! Waking: how an idle instance hears of work without asking all the time.
 //!
-//! Holds throughout: a wake is a hint. One may be missed, so whoever sleeps also looks from time to
-//! time; one may come for nothing, so whoever is woken looks before it believes.
+//! Holds throughout: a wake is a hint. One may be missed, so an idle instance also polls from time
+//! to time; one may come for nothing, so an instance that is woken reads before it relies on it.
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
@@ -26,7 +26,8 @@ pub trait Wakes {
     /// Where a backend has no way to tell, nothing ever comes.
     async fn listen(&self, instance: InstanceId) -> Result<BoxStream<'static, Wake>>;
 
-    /// Says that the instance sleeps and wants to be told, or that it is awake and looks by itself.
-    /// Look once more after falling asleep: what was sent at that moment wakes no instance.
+    /// Stores that the instance is idle and wants to be notified, or that it is busy and reads by
+    /// itself. The caller reads once more after it became idle: a message that was sent just before
+    /// wakes no instance.
     async fn set_idle(&self, instance: InstanceId, asleep: bool) -> Result<()>;
 }

@@ -3,11 +3,8 @@
 //! The receiver is a small one on this machine that is down at first. Nothing is lost, nothing overtakes.
 //! Run it with `cargo run -p windrow --example outbox_webhook`.
 
-use std::sync::Arc;
-
 use anyhow::Result;
 use windrow::engine::deliver::webhook::{self, Webhook};
-use windrow::engine::deliver::{Route, Routes};
 use windrow::prelude::*;
 use windrow::sqlite::{Options, SqliteStore};
 use windrow_testkit::upstream::{Reply, Script, Upstream};
@@ -17,16 +14,14 @@ pub(crate) async fn main() -> Result<()> {
     let down_once = Script::sequence([Reply::error(500, "restarting"), Reply::json(200, "{}")]);
     let receiver = Upstream::start(down_once).await?;
 
-    let options = webhook::Options {
-        url: format!("{}/hooks", receiver.url()).as_str().into(),
-        secrets: vec!["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".into()],
-        ..webhook::Options::default()
-    };
+    let options = webhook::Options::default()
+        .url(format!("{}/hooks", receiver.url()).into())
+        .secrets(vec!["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".into()]);
     let orders = Patterns { kinds: vec!["order.*".into()], ..Patterns::default() };
-    let route = Route::new(orders, Arc::new(Webhook::new("shop-hook", &options)?));
+    let webhook = Webhook::new("shop-hook", &options)?;
 
     let store = SqliteStore::open(Options::default()).await?; // in memory
-    let runner = Runner::builder(store, "shop").routes(Routes::new(vec![route])?).start().await?;
+    let runner = Runner::builder(store, "shop").publisher(orders, webhook).start().await?;
     let client = runner.client();
 
     // All or none; on PostgreSQL, `windrow.send(…)` does it inside a transaction of your own.

@@ -4,7 +4,7 @@
 //! gives up at once on a line that can never succeed. Run it with `cargo run -p windrow --example own_executor`.
 
 use anyhow::Result;
-use windrow::domain::Target;
+use windrow::domain::Route;
 use windrow::prelude::*;
 use windrow::sqlite::{Options, SqliteStore};
 
@@ -28,8 +28,8 @@ impl Executor for Adder {
         }
     }
 
-    fn serves(&self, target: &Target) -> bool {
-        target.as_str() == "adder"
+    fn serves(&self, route: &Route) -> bool {
+        route.target.as_str() == "adder"
     }
 }
 
@@ -49,7 +49,8 @@ pub(crate) async fn main() -> Result<()> {
     let batch = store.create_batch(NewBatch::over(file.id, owner.clone(), "/sum")).await?.id;
 
     // In the background, until it is stopped; `Builder::run` runs it in the foreground.
-    let engine = Engine::builder(store.clone()).executor(Adder).until(Until::Closed(batch)).start();
+    let mut engine =
+        Engine::builder(store.clone()).executor(Adder).until(Until::Closed(batch)).start();
     let report = engine.wait().await?;
     assert_eq!(report.closed, 1);
 

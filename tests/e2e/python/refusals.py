@@ -23,6 +23,7 @@ KNOWN = {
     "cancelJob": STATE,
     "pauseJob": STATE,
     "resumeJob": STATE,
+    "continueJob": STATE | {("conflict", None)},
     "reprocessJob": STATE,
     # Only a job that has ended is deleted.
     "deleteJob": {("job_not_closed", None)},
@@ -43,6 +44,7 @@ KNOWN = {
     "readSnapshot": {("invalid_value", "stream")},
     # Only versions that the stream has, and a state is one of two.
     "putSnapshot": {("invalid_value", part) for part in ("stream", "version", "state")},
+    "submitCalls": {("invalid_value", part) for part in ("payload", "calls", "id")} | {("idempotency_key_reused", "id")},
     "callObject": {("idempotency_key_reused", "Idempotency-Key")},
     # A time that has passed by now.
     "createKey": {("invalid_value", "expiresAt")},

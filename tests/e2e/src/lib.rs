@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 pub mod client;
+pub mod s3;
 pub mod server;
 pub mod upstream;
 

@@ -27,7 +27,7 @@ const LOG: &str = "serve";
 /// A server that runs, and all that belongs to it.
 pub struct Server {
     /// Dropped first: the upstream and the database outlive who uses them.
-    _programs: Vec<Program>,
+    programs: Vec<Program>,
     origin: String,
     address: SocketAddr,
     upstream: Upstream,
@@ -53,6 +53,27 @@ impl Server {
         Self::over(fixture, upstream, command, Vec::new()).await
     }
 
+    /// The same, where outputs are kept in that storage, which these variables of the environment reach.
+    pub async fn with_storage(storage: &str, environment: &[(&str, &str)]) -> Self {
+        let fixture = Fixture::on(Backend::Sqlite).await;
+        let upstream = upstream::start().await.expect("an upstream starts");
+        let mut command = serve(&fixture);
+        command.args(["--to", &upstream.url()]).args(FEW);
+        command.env("WINDROW_STORAGE", storage).envs(environment.iter().copied());
+        Self::over(fixture, upstream, command, Vec::new()).await
+    }
+
+    /// Kills it, and starts it again with the same storage.
+    pub async fn start_again(&mut self, storage: &str, environment: &[(&str, &str)]) {
+        self.programs.clear();
+        fs::remove_file(log(&self.fixture)).expect("it said something");
+        let mut command = serve(&self.fixture);
+        command.args(["--to", &self.upstream.url()]).args(FEW);
+        command.env("WINDROW_STORAGE", storage).envs(environment.iter().copied());
+        self.programs.push(Program::start(&self.fixture, LOG, command));
+        (self.origin, self.address) = listening(&self.fixture).await;
+    }
+
     /// The same, where only this model is served, and only at this endpoint.
     pub async fn for_model(model: &str, endpoint: &str) -> Self {
         let fixture = Fixture::on(Backend::Sqlite).await;
@@ -62,6 +83,17 @@ impl Server {
             "[upstreams.only]\nbase_url = \"{url}\"\ntargets = [\"{model}\"]\nendpoints = \
              [\"{endpoint}\"]\n"
         );
+        fs::write(path, table).expect("a configuration is written");
+        let command = serve(&fixture);
+        Self::over(fixture, upstream, command, Vec::new()).await
+    }
+
+    /// The same, with a table for its upstream that has these keys besides its URL, and no other upstream.
+    pub async fn with_upstream_keys(backend: Backend, keys: &str) -> Self {
+        let fixture = Fixture::on(backend).await;
+        let upstream = upstream::start().await.expect("an upstream starts");
+        let table = format!("[upstreams.shop]\nbase_url = \"{}\"\n{keys}", upstream.url());
+        let path = fixture.folder().join("windrow.toml");
         fs::write(path, table).expect("a configuration is written");
         let command = serve(&fixture);
         Self::over(fixture, upstream, command, Vec::new()).await
@@ -99,7 +131,7 @@ impl Server {
     ) -> Self {
         programs.push(Program::start(&fixture, LOG, command));
         let (origin, address) = listening(&fixture).await;
-        Self { _programs: programs, origin, address, upstream, fixture }
+        Self { programs, origin, address, upstream, fixture }
     }
 
     /// What it says of a start that it refuses, with these keys of the configuration and this key of
@@ -182,7 +214,8 @@ pub async fn keys(fixture: &Fixture, args: &[&str]) -> Value {
 fn serve(fixture: &Fixture) -> Command {
     let mut command = windrow(fixture, "serve");
     command.args(["--json", "--listen", "127.0.0.1:0"]).env("WINDROW_ADMIN_KEY", ADMIN_KEY);
-    command.env("NO_COLOR", "1");
+    // What an upstream does not have is asked for once more, soon.
+    command.env("NO_COLOR", "1").env("WINDROW_BACKOFF_NOT_FOUND_MS_MIN", "500");
     command
 }
 

@@ -1,6 +1,6 @@
 //! Files of requests, and batches over them.
 
-use windrow::domain::{BatchId, FileId, Owner};
+use windrow::domain::{BatchId, FileId, Owner, UpstreamId};
 use windrow::engine::ingest::{Options as IngestOptions, ingest};
 use windrow::store::Store;
 use windrow::store::batch::NewBatch;
@@ -53,6 +53,8 @@ pub async fn batch(store: &dyn Store, id: BatchId, lines: u64) {
     let taken = ingest(store, text.as_bytes(), file, IngestOptions::default()).await;
     let taken = taken.expect("the file is taken in");
     assert!(taken.errors.is_empty(), "{:?}", taken.errors);
-    let batch = NewBatch { id, ..NewBatch::over(taken.file.id, owner, ENDPOINT) };
+    // Whoever comes first runs it, to the upstream that it knows.
+    let upstreams = UpstreamId::unknown().into();
+    let batch = NewBatch { id, upstreams, ..NewBatch::over(taken.file.id, owner, ENDPOINT) };
     store.create_batch(batch).await.expect("the batch is made");
 }

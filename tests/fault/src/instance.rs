@@ -74,18 +74,17 @@ impl Bounds {
             attempts_not_found_max: self.attempts_max,
             backoff_ms_min: 20,
             backoff_ms_max: 300,
+            ..Policy::default()
         };
-        Options {
-            partitions: PARTITIONS,
-            heartbeat_ms: self.heartbeat_ms,
-            stale_ms: self.stale_ms,
-            poll_ms: 250,
-            awake_ms: 250,
-            handler_ms_max: 10_000,
-            grace_ms: 5_000,
-            retry,
-            ..Options::default()
-        }
+        Options::default()
+            .partitions(PARTITIONS)
+            .heartbeat_every(Duration::from_millis(self.heartbeat_ms))
+            .stale_after(Duration::from_millis(self.stale_ms))
+            .poll_every(Duration::from_millis(250))
+            .idle_after(Duration::from_millis(250))
+            .handler_timeout(Duration::from_secs(10))
+            .grace(Duration::from_secs(5))
+            .retry(retry)
     }
 }
 

@@ -8,6 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use windrow::domain::Target;
 use windrow_testkit::process::Keeper;
 
 use crate::{Fixture, wait};
@@ -34,6 +35,10 @@ pub(crate) const BOUNDS: &[(&str, &str)] = &[
 
 /// Longest a process may take to stand still.
 const STOP_MAX: Duration = Duration::from_secs(10);
+/// Longest until it stands still outside of a commit.
+const FREEZE_MAX: Duration = Duration::from_secs(60);
+/// A free database answers a write long before that.
+const FREE: Duration = Duration::from_millis(500);
 /// Lines of a program's log that a failed test shows.
 const TAIL_LINES: usize = 30;
 
@@ -139,6 +144,11 @@ impl Program {
         self.child.wait().expect("a killed child ends");
     }
 
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Stands still, as in a long pause of a virtual machine. Returns when every thread does: on a
     /// busy machine some run on for a while after the signal, and may take a lock.
     ///
@@ -149,6 +159,30 @@ impl Program {
         let id = self.child.id();
         let look = || async move { is_stopped(id).then_some(()) };
         wait::until(STOP_MAX, look, || async { "it does not stop".to_owned() }).await;
+    }
+
+    /// Stands still, but not in the middle of a write: a stopped process keeps the lock of an SQLite file that
+    /// it is writing to, and everybody waits for it. On PostgreSQL it holds no lock for longer than a
+    /// statement.
+    ///
+    /// # Panics
+    /// When it writes all the time, or the store refuses a write.
+    pub async fn freeze_outside_a_commit(&self, fixture: &Fixture) {
+        let probe = Target::new("probe").expect("a valid name");
+        let freeze = || async {
+            self.freeze().await;
+            match tokio::time::timeout(FREE, fixture.store().set_limit(&probe, None)).await {
+                Ok(free) => {
+                    free.expect("a free database takes a write");
+                    Some(())
+                }
+                Err(_) => {
+                    self.thaw();
+                    None
+                }
+            }
+        };
+        wait::until(FREEZE_MAX, freeze, || async { "it is always writing".to_owned() }).await;
     }
 
     /// Goes on.

@@ -36,53 +36,36 @@ const HEARTBEAT: Duration = Duration::from_secs(5);
 /// Longest wait for the last acknowledgements at the end.
 const FLUSH_MS_MAX: u64 = 2_000;
 
-/// What to consume, and how.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ConsumerOptions {
-    /// The server.
-    pub server: Server,
-    /// The JetStream stream.
-    pub stream: String,
-    /// The durable consumer, which is made if it is not there; the instances that share the work
-    /// share it.
-    pub durable: String,
-    /// The subjects of that stream; empty for all.
-    pub subjects: Vec<String>,
-    /// What is taken off the beginning of a subject before it is read as `<stream>.<kind>`.
-    pub subject_prefix: String,
-    /// Longest time that the server waits for an acknowledgement before it brings a message again.
-    pub ack_secs_max: u64,
-    /// Most messages that are not acknowledged yet; 1 for strict order also after a crash.
-    pub in_flight_max: u32,
-    /// Most messages that go to the inbox at once.
-    pub batch_max: u32,
-    /// Longest message that is taken in; longer ones are ended at the server and logged.
-    pub payload_bytes_max: u64,
-    /// Longest time that messages wait for the store before the server may bring them elsewhere.
-    pub hold_secs_max: u64,
-    /// Shortest wait after trouble; doubles with each further one.
-    pub backoff_ms_min: u64,
-    /// Longest wait after trouble.
-    pub backoff_ms_max: u64,
-}
-
-impl Default for ConsumerOptions {
-    fn default() -> Self {
-        Self {
-            server: Server::default(),
-            stream: String::new(),
-            durable: "windrow".to_owned(),
-            subjects: Vec::new(),
-            subject_prefix: "windrow".to_owned(),
-            ack_secs_max: 30,
-            in_flight_max: 256,
-            batch_max: 128,
-            payload_bytes_max: 1 << 20,
-            hold_secs_max: 600,
-            backoff_ms_min: 100,
-            backoff_ms_max: 10_000,
-        }
+windrow_domain::options! {
+    /// What to consume, and how.
+    #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct ConsumerOptions {
+        /// The server.
+        server: Server = Server::default(),
+        /// The JetStream stream.
+        stream: String = String::new(),
+        /// The durable consumer, which is made if it is not there; the instances that share the work
+        /// share it.
+        durable: String = "windrow".to_owned(),
+        /// The subjects of that stream; empty for all.
+        subjects: Vec<String> = Vec::new(),
+        /// What is taken off the beginning of a subject before it is read as `<stream>.<kind>`.
+        subject_prefix: String = "windrow".to_owned(),
+        /// Longest time that the server waits for an acknowledgement before it brings a message again.
+        ack_secs_max: u64 = 30,
+        /// Most messages that are not acknowledged yet; 1 for strict order also after a crash.
+        in_flight_max: u32 = 256,
+        /// Most messages that go to the inbox at once.
+        batch_max: u32 = 128,
+        /// Longest message that is taken in; longer ones are ended at the server and logged.
+        payload_bytes_max: u64 = 1 << 20,
+        /// Longest time that messages wait for the store before the server may bring them elsewhere.
+        hold_secs_max: u64 = 600,
+        /// Shortest wait after trouble; doubles with each further one.
+        backoff_ms_min: u64 = 100,
+        /// Longest wait after trouble.
+        backoff_ms_max: u64 = 10_000,
     }
 }
 
@@ -127,7 +110,7 @@ impl NatsConsumer {
         let backoff = Backoff::new(ms(options.backoff_ms_min), ms(options.backoff_ms_max));
         let hold = Duration::from_secs(options.hold_secs_max);
         let connector = Connector::new(&name, &options.server)?;
-        let feeder = InboxFeeder { name: name.clone(), inbox, clock, backoff, hold };
+        let feeder = InboxFeeder::new(name.clone(), inbox, clock, backoff, hold);
         let batch_max = options.batch_max;
         let source = NatsSource { name, options, connector, connection: SharedConnection::new() };
         Ok(Self(Consumer { source, feeder, batch_max }))

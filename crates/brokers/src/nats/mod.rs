@@ -27,28 +27,19 @@ const RECONNECT_MS_MAX: u64 = 4_000;
 /// Notices a server that went away without a word.
 const PING: Duration = Duration::from_secs(10);
 
-/// Where a NATS server is, and the credentials.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Server {
-    /// `nats://[account:password@]host[:port]`, `tls://` with TLS; several with commas between.
-    pub url: Secret,
-    /// The text of a credentials file (`.creds`).
-    pub credentials: Option<Secret>,
-    /// Certificates to trust besides the system's, as PEM.
-    pub ca_file: Option<PathBuf>,
-    /// Longest wait for a connection, TLS included.
-    pub connect_ms_max: u64,
-}
-
-impl Default for Server {
-    fn default() -> Self {
-        Self {
-            url: Secret::from("nats://127.0.0.1:4222"),
-            credentials: None,
-            ca_file: None,
-            connect_ms_max: 5_000,
-        }
+windrow_domain::options! {
+    /// Where a NATS server is, and the credentials.
+    #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct Server {
+        /// `nats://[account:password@]host[:port]`, `tls://` with TLS; several with commas between.
+        url: Secret = Secret::from("nats://127.0.0.1:4222"),
+        /// The text of a credentials file (`.creds`).
+        credentials: Option<Secret> = None,
+        /// Certificates to trust besides the system's, as PEM.
+        ca_file: Option<PathBuf> = None,
+        /// Longest wait for a connection, TLS included.
+        connect_ms_max: u64 = 5_000,
     }
 }
 

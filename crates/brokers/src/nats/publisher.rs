@@ -21,37 +21,25 @@ use crate::{headers, subject};
 /// Longest subject: what a server reads as one line also holds the reply's subject.
 const SUBJECT_BYTES_MAX: usize = 2_048;
 
-/// Where to publish, and how.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct PublisherOptions {
-    /// The server.
-    pub server: Server,
-    /// What subjects begin with: `<prefix>.<stream>.<kind>`.
-    pub subject_prefix: String,
-    /// The JetStream stream that must take the messages; none for whichever does.
-    pub stream: Option<String>,
-    /// Makes that stream, with the subjects `<prefix>.>`, if it is not there.
-    pub create: bool,
-    /// How long a stream that is made knows repeats.
-    pub duplicate_secs: u64,
-    /// Longest wait until a stream has stored the message.
-    pub ack_ms_max: u64,
-    /// Longest message that is sent; the server has a bound of its own.
-    pub payload_bytes_max: u64,
-}
-
-impl Default for PublisherOptions {
-    fn default() -> Self {
-        Self {
-            server: Server::default(),
-            subject_prefix: "windrow".to_owned(),
-            stream: None,
-            create: false,
-            duplicate_secs: 120,
-            ack_ms_max: 5_000,
-            payload_bytes_max: 1 << 20,
-        }
+windrow_domain::options! {
+    /// Where to publish, and how.
+    #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct PublisherOptions {
+        /// The server.
+        server: Server = Server::default(),
+        /// What subjects begin with: `<prefix>.<stream>.<kind>`.
+        subject_prefix: String = "windrow".to_owned(),
+        /// The JetStream stream that must take the messages; none for whichever does.
+        stream: Option<String> = None,
+        /// Makes that stream, with the subjects `<prefix>.>`, if it is not there.
+        create: bool = false,
+        /// How long a stream that is made knows repeats.
+        duplicate_secs: u64 = 120,
+        /// Longest wait until a stream has stored the message.
+        ack_ms_max: u64 = 5_000,
+        /// Longest message that is sent; the server has a bound of its own.
+        payload_bytes_max: u64 = 1 << 20,
     }
 }
 

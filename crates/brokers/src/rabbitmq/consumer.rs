@@ -1,9 +1,9 @@
 //! Consuming from RabbitMQ: acknowledged by hand when the inbox has the message.
 //!
-//! Holds throughout: messages go to the inbox in the order of the queue. While the store is away
-//! they wait here; then the channel is closed, and the broker puts all of them back where they
-//! were. A single message is never put back: later ones would overtake it, and queues that count
-//! deliveries would drop it.
+//! Holds throughout: messages go to the inbox in the order of the queue. While the store is
+//! unavailable they wait here; then the channel is closed, and the broker puts all of them back
+//! where they were. A single message is never put back: later ones would overtake it, and queues
+//! that count deliveries would drop it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -47,56 +47,38 @@ pub struct Binding {
     pub routing_key: String,
 }
 
-/// What to consume, and how.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ConsumerOptions {
-    /// The server.
-    pub server: Server,
-    /// The queue.
-    pub queue: String,
-    /// Makes that queue, durable, with the bindings below, if it is not there.
-    pub declare: bool,
-    /// Where a queue that is made gets its messages from.
-    pub bindings: Vec<Binding>,
-    /// Where a queue that is made sends messages that can never be taken.
-    pub dead_letter_exchange: Option<String>,
-    /// The header that holds the id of a message that has no `message-id`.
-    pub id_header: String,
-    /// What is taken off the beginning of a routing key before it is read as `<stream>.<kind>`.
-    pub routing_prefix: String,
-    /// Most messages that the broker brings before one is acknowledged.
-    pub in_flight_max: u16,
-    /// Most messages that go to the inbox at once.
-    pub batch_max: u32,
-    /// Longest message that is taken in; longer ones are rejected and logged.
-    pub payload_bytes_max: u64,
-    /// Longest time that messages wait for the store before the broker gets them back. Shorter
-    /// than the broker's own patience (`consumer_timeout`, 30 minutes).
-    pub hold_secs_max: u64,
-    /// Shortest wait after trouble; doubles with each further one.
-    pub backoff_ms_min: u64,
-    /// Longest wait after trouble.
-    pub backoff_ms_max: u64,
-}
-
-impl Default for ConsumerOptions {
-    fn default() -> Self {
-        Self {
-            server: Server::default(),
-            queue: "windrow".to_owned(),
-            declare: false,
-            bindings: Vec::new(),
-            dead_letter_exchange: None,
-            id_header: headers::ID.to_owned(),
-            routing_prefix: "windrow".to_owned(),
-            in_flight_max: 256,
-            batch_max: 128,
-            payload_bytes_max: 1 << 20,
-            hold_secs_max: 600,
-            backoff_ms_min: 100,
-            backoff_ms_max: 10_000,
-        }
+windrow_domain::options! {
+    /// What to consume, and how.
+    #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct ConsumerOptions {
+        /// The server.
+        server: Server = Server::default(),
+        /// The queue.
+        queue: String = "windrow".to_owned(),
+        /// Makes that queue, durable, with the bindings below, if it is not there.
+        declare: bool = false,
+        /// Where a queue that is made gets its messages from.
+        bindings: Vec<Binding> = Vec::new(),
+        /// Where a queue that is made sends messages that can never be taken.
+        dead_letter_exchange: Option<String> = None,
+        /// The header that holds the id of a message that has no `message-id`.
+        id_header: String = headers::ID.to_owned(),
+        /// What is taken off the beginning of a routing key before it is read as `<stream>.<kind>`.
+        routing_prefix: String = "windrow".to_owned(),
+        /// Most messages that the broker brings before one is acknowledged.
+        in_flight_max: u16 = 256,
+        /// Most messages that go to the inbox at once.
+        batch_max: u32 = 128,
+        /// Longest message that is taken in; longer ones are rejected and logged.
+        payload_bytes_max: u64 = 1 << 20,
+        /// Longest time that messages wait for the store before the broker gets them back. Shorter
+        /// than the broker's own patience (`consumer_timeout`, 30 minutes).
+        hold_secs_max: u64 = 600,
+        /// Shortest wait after trouble; doubles with each further one.
+        backoff_ms_min: u64 = 100,
+        /// Longest wait after trouble.
+        backoff_ms_max: u64 = 10_000,
     }
 }
 
@@ -143,7 +125,7 @@ impl RabbitConsumer {
         let backoff = Backoff::new(ms(options.backoff_ms_min), ms(options.backoff_ms_max));
         let hold = Duration::from_secs(options.hold_secs_max);
         let connector = Connector::new(&name, &options.server)?;
-        let feeder = InboxFeeder { name: name.clone(), inbox, clock, backoff, hold };
+        let feeder = InboxFeeder::new(name.clone(), inbox, clock, backoff, hold);
         let batch_max = options.batch_max;
         let source = RabbitSource { name, options, connector };
         Ok(Self(Consumer { source, feeder, batch_max }))

@@ -17,25 +17,17 @@ use crate::connection::within;
 /// Longest wait that an option can ask for.
 const WAIT_MS_MAX: u64 = 10 * 60 * 1000;
 
-/// Where a RabbitMQ server is.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Server {
-    /// `amqp://[account:password@]host[:port][/vhost]`, `amqps://` with TLS.
-    pub url: Secret,
-    /// Longest wait for a connection, TLS and login included.
-    pub connect_ms_max: u64,
-    /// A server that says nothing for two of these is gone.
-    pub heartbeat_secs: u16,
-}
-
-impl Default for Server {
-    fn default() -> Self {
-        Self {
-            url: Secret::from("amqp://127.0.0.1:5672"),
-            connect_ms_max: 10_000,
-            heartbeat_secs: 20,
-        }
+windrow_domain::options! {
+    /// Where a RabbitMQ server is.
+    #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct Server {
+        /// `amqp://[account:password@]host[:port][/vhost]`, `amqps://` with TLS.
+        url: Secret = Secret::from("amqp://127.0.0.1:5672"),
+        /// Longest wait for a connection, TLS and login included.
+        connect_ms_max: u64 = 10_000,
+        /// A server that says nothing for two of these is gone.
+        heartbeat_secs: u16 = 20,
     }
 }
 

@@ -15,37 +15,26 @@ use super::{Connector, Server, WAIT_MS_MAX};
 use crate::connection::{SharedConnection, too_large, within};
 use crate::{headers, subject};
 
-/// Kept on disk.
+/// The delivery mode of messages that RabbitMQ keeps on disk.
 const PERSISTENT: u8 = 2;
 
-/// Where to publish, and how.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct PublisherOptions {
-    /// The server.
-    pub server: Server,
-    /// The exchange.
-    pub exchange: String,
-    /// Makes that exchange, durable and by topic, if it is not there.
-    pub declare: bool,
-    /// What routing keys begin with: `<prefix>.<stream>.<kind>`.
-    pub routing_prefix: String,
-    /// Longest wait until the broker confirmed the message.
-    pub confirm_ms_max: u64,
-    /// Longest message that is sent.
-    pub payload_bytes_max: u64,
-}
-
-impl Default for PublisherOptions {
-    fn default() -> Self {
-        Self {
-            server: Server::default(),
-            exchange: "windrow".to_owned(),
-            declare: false,
-            routing_prefix: "windrow".to_owned(),
-            confirm_ms_max: 10_000,
-            payload_bytes_max: 4 << 20,
-        }
+windrow_domain::options! {
+    /// Where to publish, and how.
+    #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct PublisherOptions {
+        /// The server.
+        server: Server = Server::default(),
+        /// The exchange.
+        exchange: String = "windrow".to_owned(),
+        /// Makes that exchange, durable and by topic, if it is not there.
+        declare: bool = false,
+        /// What routing keys begin with: `<prefix>.<stream>.<kind>`.
+        routing_prefix: String = "windrow".to_owned(),
+        /// Longest wait until the broker confirmed the message.
+        confirm_ms_max: u64 = 10_000,
+        /// Longest message that is sent.
+        payload_bytes_max: u64 = 4 << 20,
     }
 }
 

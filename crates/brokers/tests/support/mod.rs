@@ -26,7 +26,7 @@ const TRIES_MAX: u32 = 900;
 const TRY_MS: u64 = 100;
 
 /// Message number `n` of a stream.
-pub(crate) fn parcel(stream: &str, n: usize) -> OutgoingMessage {
+pub(crate) fn outgoing(stream: &str, n: usize) -> OutgoingMessage {
     OutgoingMessage {
         id: format!("{stream}-{n}"),
         owner: Owner::new("acme").unwrap(),
@@ -40,11 +40,11 @@ pub(crate) fn parcel(stream: &str, n: usize) -> OutgoingMessage {
 }
 
 /// Publishes as a runner does: again until it is taken.
-pub(crate) async fn insist(publisher: &impl Publisher, parcel: &OutgoingMessage) -> u32 {
+pub(crate) async fn insist(publisher: &impl Publisher, outgoing: &OutgoingMessage) -> u32 {
     let clock = Clock::machine();
     let mut last: Option<Failure> = None;
     for attempts in 0..TRIES_MAX {
-        match publisher.publish(parcel).await {
+        match publisher.publish(outgoing).await {
             Ok(()) => return attempts,
             Err(failure) => last = Some(failure),
         }
@@ -60,14 +60,14 @@ pub(crate) async fn publish_during<T: Send + 'static>(
     publisher: Arc<impl Publisher>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> (usize, T) {
-    insist(&*publisher, &parcel("s", 0)).await;
+    insist(&*publisher, &outgoing("s", 0)).await;
     let over = Arc::new(AtomicBool::new(false));
     let seen = over.clone();
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         let (mut count, mut failed, mut more) = (1, 0, 50);
         while more > 0 {
-            failed += insist(&*publisher, &parcel("s", count)).await;
+            failed += insist(&*publisher, &outgoing("s", count)).await;
             count += 1;
             more -= usize::from(seen.load(Ordering::SeqCst));
         }

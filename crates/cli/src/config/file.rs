@@ -7,9 +7,9 @@ use anyhow::Context as _;
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use windrow::domain::suggest::suggest;
 use windrow::engine::execute::http::Upstream;
 
-use super::suggest::suggest;
 use super::tables::{self, Tables};
 use super::{TEXTS, keys};
 use crate::error::CliError;
@@ -26,6 +26,8 @@ pub(crate) struct Entry {
 #[derive(Debug, Default)]
 pub(crate) struct File {
     pub(crate) path: PathBuf,
+    /// Its whole text.
+    pub(crate) text: String,
     /// Bounds and texts by their names.
     pub(crate) entries: BTreeMap<String, Entry>,
     pub(crate) upstreams: BTreeMap<String, Upstream>,
@@ -72,7 +74,8 @@ fn parse(path: &Path, text: &str) -> anyhow::Result<File> {
     }
     let upstreams: Upstreams =
         toml::from_str(text).map_err(|error| bad_toml(path, text, &error))?;
-    Ok(File { path: path.to_owned(), entries, upstreams: upstreams.upstreams, tables })
+    let (path, text) = (path.to_owned(), text.to_owned());
+    Ok(File { path, text, entries, upstreams: upstreams.upstreams, tables })
 }
 
 /// A file while it is read.
@@ -129,18 +132,43 @@ fn line_of(text: &str, at: usize) -> usize {
     text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// An unknown key.
+/// The error of a key that is not known.
 fn unknown<'a>(
     (path, line): (&Path, usize),
     name: &str,
     known: impl IntoIterator<Item = &'a str>,
 ) -> CliError {
     let what = format!("{}:{line}: unknown key `{name}`", path.display());
+    if let Some(place) = place_of(name) {
+        return CliError::new(Exit::Config, what, format!("move it: {place}."));
+    }
     let remedy = match suggest(name, known) {
         Some(found) => format!("did you mean `{found}`? `windrow config` lists every key."),
         None => "remove it; `windrow config` lists every key.".to_owned(),
     };
     CliError::new(Exit::Config, what, remedy)
+}
+
+/// Where a key belongs that stands where it is not known.
+pub(super) fn place_of(name: &str) -> Option<String> {
+    let is_key = |name: &str| keys::find(name).is_some() || TEXTS.contains(&name);
+    let top = name.strip_prefix(&format!("{MESSAGES}.")).unwrap_or(name);
+    if is_key(top) {
+        Some(format!("`{top}` belongs at the top of the file, before the first table"))
+    } else if is_key(&format!("{MESSAGES}.{name}")) {
+        Some(format!("`{name}` belongs below [{MESSAGES}]"))
+    } else if upstream_names().iter().any(|known| known == top) {
+        Some(format!("`{top}` belongs below [{UPSTREAMS}.NAME], for example [{UPSTREAMS}.default]"))
+    } else {
+        None
+    }
+}
+
+/// The keys of an upstream, as the reader of its table knows them.
+pub(super) fn upstream_names() -> Vec<String> {
+    let error = toml::from_str::<Upstream>("no_such_key = 0").err();
+    let message = error.as_ref().map_or("", |error| error.message());
+    message.split('`').skip(1).step_by(2).skip(1).map(str::to_owned).collect()
 }
 
 /// What the reader of TOML says, with its line; an unknown field with the nearest known one.
@@ -184,6 +212,22 @@ mod tests {
         let output = complaint("[upstreams.a]\nbase_url = \"http://h\"\nconnect_ms_mx = 3\n");
         assert!(output.starts_with("error: w.toml:3: unknown key `connect_ms_mx`"), "{output}");
         assert!(output.contains("did you mean `connect_ms_max`?"), "{output}");
+    }
+
+    #[test]
+    fn a_key_in_the_wrong_place_is_told_the_right_one() {
+        for (text, wanted) in [
+            ("concurrency_max = 3\n", "below [upstreams.NAME]"),
+            ("partitions = 3\n", "below [messages]"),
+            ("[messages]\nclaim_max = 3\n", "at the top of the file"),
+            ("[upstreams.a]\nbase_url = \"http://h\"\nclaim_max = 3\n", "at the top of the file"),
+        ] {
+            let output = complaint(text);
+            assert!(
+                output.contains("What to do: move it: ") && output.contains(wanted),
+                "{output}"
+            );
+        }
     }
 
     #[test]

@@ -6,15 +6,16 @@
 mod file;
 mod keys;
 mod show;
-mod suggest;
 mod tables;
+mod upstream_env;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 
 use windrow::domain::Owner;
+use windrow::domain::suggest::suggest;
 
 pub(crate) use keys::{Bounds, KEYS};
 pub(crate) use show::{Args as ShowArgs, run as show};
@@ -77,27 +78,45 @@ impl fmt::Display for Origin {
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Flags {
-    /// SQLite file, or postgres://user@host/database [env: WINDROW_DATABASE_URL] [default: windrow.db
-    /// in the data folder]
+    /// SQLite file, or postgres://user@host/name [default: windrow.db in the data folder]
     #[arg(long, global = true, value_name = "PATH|URL")]
     database: Option<Database>,
-    /// Folder for the SQLite database and the outputs [env: WINDROW_DATA] [default:
-    /// ~/.local/share/windrow]
+    /// Folder for the database and the outputs [default: ~/.local/share/windrow]
     #[arg(long, global = true, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Owner of files, batches and messages [env: WINDROW_OWNER] [default: local]
+    /// Owner of files, batches and messages [default: local]
     #[arg(long, global = true, value_name = "NAME", value_parser = owner)]
     owner: Option<Owner>,
-    /// Configuration file [env: WINDROW_CONFIG] [default: windrow.toml in the current folder or in the
-    /// data folder]
+    /// Configuration file [default: windrow.toml here or in the data folder]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Set a configuration key, for example `--set claim_max=200`; may be repeated
+    /// Set a key that `windrow config` lists; may be repeated
     #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = pair)]
     set: Vec<(String, String)>,
-    /// Print JSON: results on standard output, errors and progress on standard error
+    /// Print JSON; errors and progress go to standard error
     #[arg(long, global = true)]
     pub(crate) json: bool,
+}
+
+/// An address to listen on: `host:port`, or `:port` and `port` for this machine only.
+pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
+    let port: u16 = port.parse().map_err(|_| {
+        "must be an address with a port, for example 127.0.0.1:8080, localhost:8080 or 8080"
+            .to_owned()
+    })?;
+    if host.is_empty() {
+        return Ok(SocketAddr::new(LISTEN.ip(), port));
+    }
+    let found =
+        (host, port).to_socket_addrs().map_err(|why| format!("{host} is not known: {why}"))?;
+    // The first of IPv4, as the addresses that this program prints.
+    let found: Vec<SocketAddr> = found.collect();
+    let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
+    first.copied().ok_or_else(|| format!("{host} has no address"))
 }
 
 fn owner(name: &str) -> Result<Owner, String> {
@@ -133,7 +152,7 @@ pub(crate) struct Config {
     pub(crate) upstreams: BTreeMap<String, Upstream>,
     /// The service whose instances run the messages of this database.
     pub(crate) service: String,
-    /// Who handles and publishes messages, and where more come from.
+    /// Handlers and publishers of messages, and the brokers that more come from.
     pub(crate) tables: Tables,
     /// The file that was read.
     pub(crate) file: Option<PathBuf>,
@@ -181,6 +200,11 @@ impl Config {
             None => Database::File(data.join(DATABASE_FILE)),
         };
         let outputs = || data.join(OUTPUTS).display().to_string();
+        let file = &layers.file;
+        let upstreams = upstream_env::overlay(&file.text, file.upstreams.clone(), environment)?;
+        let live_folder = database.live_folder(&data);
+        bounds.engine.live_folder.clone_from(&live_folder);
+        bounds.messages.live_folder = live_folder;
         bounds.messages.unrouted = unrouted_of(text("messages.unrouted"), &origins)?;
         Ok(Self {
             bounds,
@@ -189,8 +213,8 @@ impl Config {
                 .map_err(|why| bad("owner", &origins, why.to_string()))?,
             storage: text("storage").unwrap_or_else(outputs),
             listen: text("listen")
-                .map_or(Ok(LISTEN), |value| value.parse())
-                .map_err(|_| bad("listen", &origins, "not an address with a port".to_owned()))?,
+                .map_or(Ok(LISTEN), |value| listen_address(&value))
+                .map_err(|why| bad("listen", &origins, why))?,
             tls: match (text("tls_cert"), text("tls_key")) {
                 (Some(cert), Some(key)) => Some((cert.into(), key.into())),
                 (None, None) => None,
@@ -201,12 +225,32 @@ impl Config {
             log: text("log").unwrap_or_else(|| "info".to_owned()),
             log_format: log_format_of(text("log_format"), &origins)?,
             data,
-            upstreams: layers.file.upstreams,
+            upstreams,
             service: text("messages.service").unwrap_or_else(|| SERVICE.to_owned()),
             tables: layers.file.tables,
             file: path,
             origins,
         })
+    }
+
+    /// Refuses a key that `--set` names and that has no effect in this command, which has only these parts.
+    pub(crate) fn refuse_unused(&self, command: &str, parts: &[&str]) -> Result<(), CliError> {
+        let unused = |key: &&keys::Key| {
+            self.origin(key.name) == Origin::Flag && !parts.contains(&key.part())
+        };
+        let Some(key) = KEYS.iter().find(unused) else { return Ok(()) };
+        let what = format!("--set: `{}` has no effect in `windrow {command}`", key.name);
+        let remedy = match (key.name, key.part()) {
+            ("requests_per_sec_max", _) => {
+                "it limits clients of `windrow serve`; --rate N limits requests to the upstream."
+            }
+            (_, "server") => "it is a key of `windrow serve`; leave it out here.",
+            (_, "messages") => {
+                "it is a key of `windrow serve` and `windrow work`; leave it out here."
+            }
+            _ => "leave it out here.",
+        };
+        Err(CliError::new(Exit::Config, what, remedy))
     }
 
     /// Where a value came from.
@@ -305,10 +349,14 @@ impl Layers<'_> {
 }
 
 fn unknown_flag(name: &str) -> CliError {
-    let known = KEYS.iter().map(|key| key.name).chain(TEXTS.iter().copied());
-    let remedy = match suggest::suggest(name, known) {
-        Some(found) => format!("did you mean `{found}`? `windrow config` lists every key."),
-        None => "`windrow config` lists every key.".to_owned(),
+    let known = || KEYS.iter().map(|key| key.name).chain(TEXTS.iter().copied());
+    let in_messages = format!("messages.{name}");
+    let in_messages = known().find(|known| *known == in_messages);
+    let place = file::place_of(name).filter(|_| in_messages.is_none());
+    let remedy = match (place, in_messages.or_else(|| suggest(name, known()))) {
+        (Some(place), _) => format!("it is no key for --set: {place}, in the configuration file."),
+        (None, Some(found)) => format!("did you mean `{found}`? `windrow config` lists every key."),
+        (None, None) => "`windrow config` lists every key.".to_owned(),
     };
     CliError::new(Exit::Config, format!("--set: unknown key `{name}`"), remedy)
 }
@@ -411,7 +459,8 @@ mod tests {
             environment(&[("HOME", "h"), ("CLAIM_MAX", "20"), ("WINDROW_CLAIM_MIN", "3")]);
         let config = Config::load(&flags, &environment).unwrap();
         let slice = &config.bounds.engine.slice;
-        assert_eq!((slice.claim_max, slice.claim_min, config.bounds.engine.poll_ms), (30, 3, 500));
+        assert_eq!((slice.claim_max, slice.claim_min), (30, 3));
+        assert_eq!(config.bounds.engine.poll_every.as_millis(), 500);
         assert_eq!(config.origin("claim_max"), Origin::Flag);
         assert_eq!(config.origin("claim_min"), Origin::Environment("WINDROW_CLAIM_MIN".to_owned()));
         assert_eq!(config.origin("poll_ms"), Origin::File { line: 3 });
@@ -433,6 +482,38 @@ mod tests {
         assert_eq!(config.origin("poll_ms"), Origin::Default);
     }
 
+    /// The names that deployments of the seed have set: each one reaches the bound of its controller.
+    #[test]
+    fn every_variable_of_the_seed_reaches_its_controller() {
+        let environment = environment(&[
+            ("HOME", "h"),
+            ("INGEST_MIN_ROWS", "101"),
+            ("INGEST_MAX_ROWS", "102"),
+            ("INGEST_MAX_BATCH_BYTES", "103"),
+            ("DB_P50_MS", "104"),
+            ("DB_P95_MS", "105"),
+            ("WORKER_TARGET_SLICE_MS", "106"),
+            ("CLAIM_MIN", "107"),
+            ("CLAIM_MAX", "108"),
+            ("SAFETY_FACTOR", "0.65"),
+            ("LOCK_FLOOR_MS", "109"),
+            ("LOCK_CAP_MS", "110"),
+            ("MAX_ATTEMPTS_ERROR", "111"),
+            ("MAX_ATTEMPTS_NOT_FOUND", "112"),
+        ]);
+        let bounds = Config::load(&Flags::default(), &environment).unwrap().bounds;
+        let (ingest, slice, retry) = (&bounds.ingest, &bounds.engine.slice, &bounds.engine.retry);
+        assert_eq!(
+            (ingest.rows_min, ingest.chunk_lines_max, ingest.chunk_bytes_max),
+            (101, 102, 103)
+        );
+        assert_eq!((ingest.db_p50.as_millis(), ingest.db_p95.as_millis()), (104, 105));
+        assert_eq!((slice.slice_ms, slice.claim_min, slice.claim_max), (106, 107, 108));
+        assert_eq!(slice.safety_factor, 0.65);
+        assert_eq!((slice.lock_floor_ms, slice.lock_cap_ms), (109, 110));
+        assert_eq!((retry.attempts_max, retry.attempts_not_found_max), (111, 112));
+    }
+
     #[test]
     fn a_value_out_of_bounds_names_itself_and_its_bounds() {
         let environment = environment(&[("HOME", "h"), ("SAFETY_FACTOR", "7")]);
@@ -452,6 +533,16 @@ mod tests {
         assert_eq!(config.data, folder.path().join("d"));
         assert_eq!(config.storage, "s3://b/p");
         assert_eq!(config.database, Database::File(folder.path().join("d/windrow.db")));
+    }
+
+    #[test]
+    fn an_address_may_be_short() {
+        let address = |text: &str| listen_address(text).map(|address| address.to_string());
+        for short in ["127.0.0.1:8081", "localhost:8081", ":8081", "8081"] {
+            assert_eq!(address(short), Ok("127.0.0.1:8081".to_owned()), "{short}");
+        }
+        assert_eq!(address("[::1]:80"), Ok("[::1]:80".to_owned()));
+        assert!(address("localhost").is_err() && address("h:99999").is_err());
     }
 
     #[test]

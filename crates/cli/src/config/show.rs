@@ -72,7 +72,7 @@ fn as_json(config: &Config) -> Value {
         add(
             key.name,
             match (key.get)(&config.bounds) {
-                keys::Value::WithPayload(value) => value.into(),
+                keys::Value::Whole(value) => value.into(),
                 keys::Value::Decimal(value) => value.into(),
                 keys::Value::Switch(value) => value.into(),
                 keys::Value::None => Value::Null,

@@ -12,19 +12,19 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer, ValueDeserializer};
 use windrow::domain::Owner;
 use windrow::engine::deliver::{Patterns, webhook};
-use windrow_brokers::{nats, rabbitmq, redis};
+use windrow_brokers::{nats, rabbitmq, redis, status_cache};
 
 use super::file::ConfigText;
 use crate::error::CliError;
 use crate::exit_code::Exit;
 
 /// The names of the tables.
-pub(super) const NAMES: [&str; 4] = ["objects", "inbox", "publish", "consume"];
+pub(super) const NAMES: [&str; 5] = ["objects", "inbox", "publish", "consume", "status_cache"];
 /// Most that is read of a handler's answer unless it says so: it holds a state, a reply, events and
 /// messages.
 const ANSWER_BYTES_MAX: u64 = 8 << 20;
 
-/// All of them.
+/// All tables of the configuration about messages.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tables {
     /// Handlers of objects, by their type.
@@ -35,6 +35,8 @@ pub(crate) struct Tables {
     pub(crate) publish: Vec<(String, Publish)>,
     /// What fills the inbox.
     pub(crate) consume: Vec<(String, Consume)>,
+    /// Where the status of closed batches is kept for others, if anywhere.
+    pub(crate) status_cache: Option<status_cache::Options>,
 }
 
 /// A handler of the inbox, over HTTP.
@@ -63,7 +65,7 @@ pub(crate) enum Outlet {
 /// A consumer.
 #[derive(Clone, Debug)]
 pub(crate) struct Consume {
-    /// Whose inbox; the configuration's owner unless it says so.
+    /// The owner of the inbox; the configuration's owner unless the table names one.
     pub(crate) owner: Option<Owner>,
     pub(crate) from: Source,
 }
@@ -76,9 +78,9 @@ pub(crate) enum Source {
 }
 
 impl Tables {
-    /// Whether there is nothing to do.
+    /// Whether there is nothing to do for messages.
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { objects, inbox, publish, consume } = self;
+        let Self { objects, inbox, publish, consume, status_cache: _ } = self;
         objects.is_empty() && inbox.is_empty() && publish.is_empty() && consume.is_empty()
     }
 
@@ -92,6 +94,8 @@ impl Tables {
         self.inbox.iter().for_each(|(name, options)| add("inbox", name, options));
         self.publish.iter().for_each(|(name, options)| add("publish", name, options));
         self.consume.iter().for_each(|(name, options)| add("consume", name, options));
+        let cache = self.status_cache.iter();
+        all.extend(cache.map(|cache| ("status_cache".to_owned(), format!("{cache:#?}"))));
         all
     }
 
@@ -126,6 +130,9 @@ impl Tables {
             };
             tables.consume.push((piece.name, Consume { owner, from }));
         }
+        if let Some(mut piece) = single(file, "status_cache", source)? {
+            tables.status_cache = Some(piece.rest()?);
+        }
         Ok(tables)
     }
 }
@@ -136,6 +143,24 @@ struct Piece<'i, 'p> {
     at: std::ops::Range<usize>,
     table: DeTable<'i>,
     source: ConfigText<'p>,
+}
+
+/// The table of that name, of which there is one.
+fn single<'i, 'p>(
+    file: &mut DeTable<'i>,
+    name: &str,
+    source: ConfigText<'p>,
+) -> Result<Option<Piece<'i, 'p>>, CliError> {
+    let Some(found) = file.remove(name) else { return Ok(None) };
+    let at = found.span();
+    let DeValue::Table(table) = found.into_inner() else {
+        let what = format!("{}: {name} is no table", source.line(at.start));
+        let remedy = format!("write it as [{name}]; docs/configuration.md has an example.");
+        return Err(CliError::new(Exit::Config, what, remedy));
+    };
+    let mut table = table;
+    beside(&mut table, source.path.parent().unwrap_or(Path::new("")));
+    Ok(Some(Piece { name: name.to_owned(), at, table, source }))
 }
 
 /// The tables below that name, in the order of the file.
@@ -195,7 +220,7 @@ impl Piece<'_, '_> {
         read.map(Some).map_err(|error| self.source.bad(&error))
     }
 
-    /// Which messages.
+    /// Reads the patterns of messages that the table takes.
     fn patterns(&mut self) -> Result<Patterns, CliError> {
         Ok(Patterns {
             owners: self.take("owners")?.unwrap_or_default(),
@@ -220,7 +245,8 @@ impl Piece<'_, '_> {
     /// A handler over HTTP.
     fn handler(&mut self) -> Result<webhook::Options, CliError> {
         let answer_bytes_max = self.take("answer_bytes_max")?.unwrap_or(ANSWER_BYTES_MAX);
-        Ok(webhook::Options { answer_bytes_max, ..self.rest()? })
+        let options: webhook::Options = self.rest()?;
+        Ok(options.answer_bytes_max(answer_bytes_max))
     }
 
     /// Everything that is left, which must be known.

@@ -27,7 +27,7 @@ use crate::context::Context;
 use crate::database::Database;
 use crate::exit_code::Exit;
 use crate::progress::{Screen, Style};
-use crate::text;
+use crate::{ranges, text};
 use echo::Echo;
 
 /// How long to wait for a response: the upstream sometimes sends none.
@@ -41,10 +41,10 @@ const BACKOFF_MS_MIN: u64 = 50;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Number of lines to generate
-    #[arg(long, default_value_t = 3_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    #[arg(long, default_value_t = 3_000, value_parser = ranges::whole(1_u64, 10_000_000))]
     lines: u64,
     /// Maximum number of concurrent requests
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(long, default_value_t = 64, value_parser = ranges::whole(1_u32, 1_000))]
     concurrency: u32,
 }
 
@@ -75,7 +75,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
         store: store.clone(),
         storage: storage.clone(),
         executor: executor(&echo, args.concurrency)?,
-        options: options(context),
+        options: options(context, &database),
         service: "windrow demo",
         batch,
         give_up_after: Duration::from_secs(60),
@@ -129,8 +129,17 @@ fn executor(echo: &Echo, concurrency: u32) -> anyhow::Result<HttpExecutor> {
     Ok(HttpExecutor::new(HttpConfig { upstreams: Vec::new(), default: Some(upstream) })?)
 }
 
-fn options(context: &Context) -> Options {
+fn options(context: &Context, database: &Database) -> Options {
     let mut options = context.config.bounds.engine.clone();
-    options.retry.backoff_ms_min = BACKOFF_MS_MIN;
+    // The demo's own database, unless one was named.
+    options.live_folder = database.live_folder(&context.config.data);
+    let retry = &mut options.retry;
+    for wait in [
+        &mut retry.backoff_ms_min,
+        &mut retry.backoff_timeout_ms_min,
+        &mut retry.backoff_not_found_ms_min,
+    ] {
+        *wait = BACKOFF_MS_MIN;
+    }
     options
 }

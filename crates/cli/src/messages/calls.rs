@@ -1,17 +1,23 @@
-//! `windrow calls`: lists calls of objects, shows one, and prints statistics.
+//! `windrow calls`: lists calls of objects, shows or cancels one, and prints statistics.
 
+use serde::Serialize;
 use windrow::domain::{CallState, InstanceId, RequestId};
-use windrow::store::call::{Call, CallKey, CallStats, CallsQuery, StatsQuery};
+use windrow::engine::messages::{CallWait, Client, call_wait};
+use windrow::store::Kind;
+use windrow::store::call::{
+    Call, CallKey, CallStats, CallsQuery, RETRIES_ABOVE, RetriesQuery, StatsQuery,
+};
 
 use super::call::request_id;
 use super::payload::{readable, with_payload};
 use super::{short, user_error};
 use crate::batches::when;
 use crate::context::Context;
+use crate::error::CliError;
 use crate::exit_code::Exit;
 use crate::list::{Columns, ListOr, OwnerArgs, PageArgs, print_page};
 use crate::table::Table;
-use crate::text;
+use crate::{hint, ranges, text};
 
 pub(crate) type Args = ListOr<Command, ListArgs>;
 
@@ -24,6 +30,10 @@ pub(crate) enum Command {
     /// Show statistics, archived calls included: states, ages, latencies, failures, repeats, and with
     /// --all the size on disk
     Stats(StatsArgs),
+    /// Show which objects' calls were repeated again and again, archived ones included
+    Retries(RetriesArgs),
+    /// End a call that waits or runs: it fails, and what its handler returns later is refused
+    Cancel(CancelArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -56,13 +66,35 @@ pub(crate) struct GetArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatsArgs {
     /// Length of the window of time, up to now
-    #[arg(long, value_name = "SECS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "SECS", default_value_t = 3600, value_parser = ranges::whole(1, u32::MAX))]
     window: u32,
     /// Age from which a call without a reply counts as old or stuck
-    #[arg(long, value_name = "SECS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "SECS", default_value_t = 60, value_parser = ranges::whole(1, u32::MAX))]
     old: u32,
     #[command(flatten)]
     owner: OwnerArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RetriesArgs {
+    /// Length of the window of time, up to now
+    #[arg(long, value_name = "SECS", default_value_t = 3600, value_parser = ranges::whole(1, u32::MAX))]
+    window: u32,
+    /// Only calls that were repeated more often than this
+    #[arg(long, value_name = "N", default_value_t = RETRIES_ABOVE)]
+    above: u32,
+    #[command(flatten)]
+    owner: OwnerArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CancelArgs {
+    /// The id of the call
+    #[arg(value_parser = request_id)]
+    request_id: RequestId,
+    /// Why; added to the error of the call
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
 }
 
 fn object(text: &str) -> Result<(String, String), String> {
@@ -75,6 +107,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
         Command::List(args) => list(context, args).await,
         Command::Get(args) => get(context, args).await,
         Command::Stats(args) => stats(context, args).await,
+        Command::Retries(args) => retries(context, args).await,
+        Command::Cancel(args) => cancel(context, args).await,
     }
 }
 
@@ -112,19 +146,28 @@ fn row(call: &Call) -> Vec<String> {
     ]
 }
 
+/// A call as `--json` prints it.
+#[derive(Serialize)]
+struct CallRow<'a> {
+    #[serde(flatten)]
+    call: &'a Call,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting: Option<&'a CallWait>,
+}
+
 async fn get(context: &Context, args: GetArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
     let key = CallKey { owner: context.config.owner.clone(), request_id: args.request_id };
     let call = store.call(&key).await.map_err(user_error)?;
+    let wait = call_wait(&*store, &call).await.map_err(user_error)?;
     let reply = call.reply.as_deref().unwrap_or_default();
-    context
-        .print_result(&with_payload(&call, &[("args", &call.args), ("reply", reply)]), || {
-            shown(&call)
-        })?;
+    let row = CallRow { call: &call, waiting: wait.as_ref() };
+    let value = with_payload(&row, &[("args", &call.args), ("reply", reply)]);
+    context.print_result(&value, || shown(&call, wait.as_ref()))?;
     Ok(Exit::Success)
 }
 
-fn shown(call: &Call) -> String {
+fn shown(call: &Call, wait: Option<&CallWait>) -> String {
     let mut output = String::new();
     let mut line = |word: &str, value: Option<String>| {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
@@ -136,6 +179,7 @@ fn shown(call: &Call) -> String {
     line("method", Some(call.method.clone()));
     let archived = if call.is_archived { " (archived)" } else { "" };
     line("state", Some(format!("{}{archived}", call.state)));
+    line("waits", wait.map(waits));
     line("args", Some(readable(&call.args)));
     line("reply", call.reply.as_deref().map(readable));
     line("error", call.error.as_deref().map(text::one_line));
@@ -151,12 +195,68 @@ fn shown(call: &Call) -> String {
     output.trim_end().to_owned()
 }
 
+/// Since when a call waits, and for what.
+fn waits(wait: &CallWait) -> String {
+    let behind = wait.behind.as_ref().map(|call| format!(", behind call {call}"));
+    let reason = match &wait.reason {
+        Some(reason) => text::one_line(reason),
+        None => "not attempted yet".to_owned(),
+    };
+    let next = wait.not_before.map(|at| format!("; next attempt not before {}", when(at)));
+    let (behind, next) = (behind.unwrap_or_default(), next.unwrap_or_default());
+    format!("since {}{behind}: {reason}{next}", when(wait.since))
+}
+
 async fn stats(context: &Context, args: StatsArgs) -> anyhow::Result<Exit> {
     let store = context.open_existing().await?;
     let query =
         StatsQuery { window_ms: u64::from(args.window) * 1000, old_ms: u64::from(args.old) * 1000 };
     let stats = store.call_stats(&args.owner.scope(context), query).await.map_err(user_error)?;
     context.print_result(&stats, || figures(&stats, &args))?;
+    Ok(Exit::Success)
+}
+
+async fn retries(context: &Context, args: RetriesArgs) -> anyhow::Result<Exit> {
+    let store = context.open_existing().await?;
+    let query = RetriesQuery { window_ms: u64::from(args.window) * 1000, above: args.above };
+    let found = store.call_retries(&args.owner.scope(context), query).await.map_err(user_error)?;
+    context.print_result(&found, || {
+        if found.is_empty() {
+            return format!("No call was repeated more than {} times.", args.above);
+        }
+        let mut table =
+            Table::new(&["object", "method", "calls", "repeats per call", "most repeats"]);
+        table.right(&[2, 3, 4]);
+        for one in &found {
+            table.row([
+                format!("{}/{}", one.object_type, one.object_id),
+                one.method.clone(),
+                text::count(one.calls),
+                format!("{:.2}", one.retries_mean),
+                text::count(one.retries_max.into()),
+            ]);
+        }
+        table.to_string().trim_end().to_owned()
+    })?;
+    Ok(Exit::Success)
+}
+
+async fn cancel(context: &Context, args: CancelArgs) -> anyhow::Result<Exit> {
+    let store = context.open_existing().await?;
+    let id = args.request_id.clone();
+    let key = CallKey { owner: context.config.owner.clone(), request_id: args.request_id };
+    let cancelled = Client::new(store).cancel(&key, args.reason).await;
+    let call = cancelled.map_err(|error| match error.kind {
+        Kind::Conflict => {
+            let what = format!("call {id} has its answer and keeps it");
+            let remedy = format!("to see it: {}", hint::command(&["calls", "get", id.as_str()]));
+            CliError::new(Exit::Failed, what, remedy).into()
+        }
+        _ => user_error(error),
+    })?;
+    context.print_result(&with_payload(&call, &[("args", &call.args)]), || {
+        format!("call {id} of {}/{} is cancelled", call.object_type, call.object_id)
+    })?;
     Ok(Exit::Success)
 }
 

@@ -33,6 +33,7 @@ pub(crate) enum Command {
 #[group(id = "selected", required = true, multiple = false, args = ["ids", "every"])]
 pub(crate) struct SelectArgs {
     /// Ids, as `windrow dead-letters` prints them
+    #[arg(value_parser = letter_id)]
     ids: Vec<DeadLetterId>,
     /// All dead letters that match --queue and --stream
     #[arg(long)]
@@ -41,6 +42,11 @@ pub(crate) struct SelectArgs {
     filter: MessageFilter,
     #[command(flatten)]
     owner: OwnerArgs,
+}
+
+fn letter_id(text: &str) -> Result<DeadLetterId, String> {
+    text.parse()
+        .map_err(|_| "not the id of a dead letter; `windrow dead-letters` shows them".to_owned())
 }
 
 pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
@@ -121,7 +127,7 @@ async fn replay(context: &Context, args: SelectArgs) -> anyhow::Result<Exit> {
         replayed += store.replay_dead(&scope, ids).await.map_err(user_error)?.len() as u64;
     }
     context.print_result(&serde_json::json!({ "replayed": replayed }), || {
-        format!("Replayed {} messages.", text::count(replayed))
+        format!("Replayed {}.", text::plural(replayed, "message"))
     })?;
     Ok(Exit::Success)
 }
@@ -134,7 +140,7 @@ async fn discard(context: &Context, args: SelectArgs) -> anyhow::Result<Exit> {
         discarded += store.discard_dead(&scope, ids).await.map_err(user_error)?;
     }
     context.print_result(&serde_json::json!({ "discarded": discarded }), || {
-        format!("Discarded {} messages.", text::count(discarded))
+        format!("Discarded {}.", text::plural(discarded, "message"))
     })?;
     Ok(Exit::Success)
 }

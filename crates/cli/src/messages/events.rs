@@ -15,6 +15,7 @@ use crate::config::pair;
 use crate::context::Context;
 use crate::exit_code::Exit;
 use crate::list::{OwnerArgs, Rows};
+use crate::ranges;
 use crate::signals::Signals;
 use crate::table::Table;
 
@@ -51,7 +52,7 @@ struct ReadArgs {
     #[arg(long, value_name = "VERSION", default_value_t = 1)]
     from: u64,
     /// Maximum number of events
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_MAX)))]
+    #[arg(long, default_value_t = 100, value_parser = ranges::whole(1, PAGE_MAX))]
     limit: u32,
 }
 
@@ -91,7 +92,7 @@ struct FeedArgs {
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
     /// Maximum number of events
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_MAX)))]
+    #[arg(long, default_value_t = 100, value_parser = ranges::whole(1, PAGE_MAX))]
     limit: u32,
     #[command(flatten)]
     owner: OwnerArgs,

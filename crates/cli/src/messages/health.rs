@@ -1,18 +1,19 @@
 //! What `windrow doctor` checks of messages: the set-up against the configuration, and what needs
 //! attention.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::Serialize;
 use windrow::store::call::StatsQuery;
 use windrow::store::message::Backlog;
-use windrow::store::partition::Setup;
+use windrow::store::partition::{Serving, Setup};
 use windrow::store::{Scope, Store};
 
 use super::user_error;
 use crate::config::Config;
 use crate::exit_code::Exit;
-use crate::text;
+use crate::{hint, text};
 
 /// The window of time for call statistics.
 const WINDOW_MS: u64 = 3_600_000;
@@ -35,8 +36,8 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// Looks at everything.
-    pub(crate) async fn look(config: &Config, store: &dyn Store) -> anyhow::Result<Self> {
+    /// Reads what `windrow doctor` says about messages.
+    pub(crate) async fn read(config: &Config, store: &dyn Store) -> anyhow::Result<Self> {
         let mut health =
             Self { setup: store.setup().await.map_err(user_error)?, ..Self::default() };
         let Some(setup) = health.setup.clone() else {
@@ -48,11 +49,12 @@ impl Health {
         };
         health.compare(config, &setup);
         health.partitions(store, &setup).await?;
+        health.members(store, &setup).await?;
         health.backlog = store.backlog().await.map_err(user_error)?;
         let dead: u64 = health.backlog.iter().map(|queue| queue.dead).sum();
         if dead > 0 {
-            let dead = text::count(dead);
-            let what = format!("{dead} dead letters: `windrow dead-letters --all` lists them");
+            let list = hint::command(&["dead-letters", "--all"]);
+            let what = format!("{}: {list}", text::plural(dead, "dead letter"));
             health.look.push(what);
         }
         health.calls(store).await?;
@@ -75,10 +77,10 @@ impl Health {
         let waiting: u64 = self.backlog.iter().map(|queue| queue.messages).sum();
         let well = self.setup.as_ref().map(|setup| {
             format!(
-                "messages: service {}, {} partitions, {} messages wait.",
+                "messages: service {}, {}, {} waiting.",
                 setup.service,
-                text::count(setup.partitions.into()),
-                text::count(waiting)
+                text::plural(setup.partitions.into(), "partition"),
+                text::plural(waiting, "message")
             )
         });
         wrong.chain(look).chain(well).collect()
@@ -131,16 +133,46 @@ impl Health {
         }
         let free = partitions.iter().filter(|partition| !partition.is_owner_live).count() as u64;
         if free > 0 {
-            let free = text::count(free);
             let what = format!(
-                "{free} partitions have no live owner: start `windrow serve` or `windrow work`"
+                "{} without a live owner. To start one: {}",
+                text::plural(free, "partition"),
+                hint::command(&["work"])
             );
             self.look.push(what);
         }
         let suspect = partitions.iter().filter(|partition| partition.is_suspect).count() as u64;
         if suspect > 0 {
-            let suspect = text::count(suspect);
-            self.look.push(format!("{suspect} partitions belonged to a process that died"));
+            let suspect = text::plural(suspect, "partition");
+            self.look.push(format!("{suspect} of a process that died"));
+        }
+        Ok(())
+    }
+
+    /// Compares what the live processes serve: messages that only some of them take wait while another one
+    /// owns their partition.
+    async fn members(&mut self, store: &dyn Store, setup: &Setup) -> anyhow::Result<()> {
+        let members = store.members().await.map_err(user_error)?;
+        let live = members
+            .iter()
+            .filter(|member| member.tombstoned_at.is_none() && member.service == setup.service);
+        let live: Vec<(String, BTreeSet<String>)> = live
+            .filter_map(|member| {
+                let name = format!("{} (pid {})", member.host, member.pid);
+                Some((name, served(&Serving::of(&member.metadata)?)))
+            })
+            .collect();
+        let all: BTreeSet<&String> = live.iter().flat_map(|(_, serves)| serves).collect();
+        for what in all {
+            let (with, without): (Vec<_>, Vec<_>) =
+                live.iter().partition(|(_, serves)| serves.contains(what));
+            if !without.is_empty() {
+                self.look.push(format!(
+                    "{what} is served by {}, but not by {}, where its messages wait: give all processes the \
+                     same configuration",
+                    names(&with),
+                    names(&without)
+                ));
+            }
         }
         Ok(())
     }
@@ -150,16 +182,36 @@ impl Health {
         let stats = store.call_stats(&Scope::All, query).await.map_err(user_error)?;
         let old = text::long_time(Duration::from_millis(OLD_MS));
         if stats.stuck > 0 {
-            let stuck = text::count(stats.stuck);
+            let list = hint::command(&["calls", "--stuck", "--all"]);
             let what = format!(
-                "{stuck} calls have run for more than {old}: `windrow calls --stuck --all`"
+                "{} running for more than {old}: {list}",
+                text::plural(stats.stuck, "call")
             );
             self.look.push(what);
         }
         if stats.pending_old > 0 {
-            let pending = text::count(stats.pending_old);
-            self.look.push(format!("{pending} calls have been pending for more than {old}"));
+            let pending = text::plural(stats.pending_old, "call");
+            self.look.push(format!("{pending} pending for more than {old}"));
         }
         Ok(())
     }
+}
+
+/// Most processes that a line names.
+const NAMED_MAX: usize = 5;
+
+fn names(members: &[&(String, BTreeSet<String>)]) -> String {
+    let shown: Vec<&str> = members.iter().take(NAMED_MAX).map(|(name, _)| name.as_str()).collect();
+    match members.len().saturating_sub(NAMED_MAX) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// What a process serves, in words.
+fn served(serving: &Serving) -> BTreeSet<String> {
+    let types = serving.object_types.iter().map(|name| format!("object type {name}"));
+    let consumers = serving.consumers.iter().map(|route| format!("inbox handler {}", route.name));
+    let publishers = serving.publishers.iter().map(|route| format!("publisher {}", route.name));
+    types.chain(consumers).chain(publishers).collect()
 }

@@ -5,6 +5,7 @@
 //! one owner unless `--all` is given.
 
 pub(crate) mod call;
+mod call_file;
 pub(crate) mod calls;
 pub(crate) mod dead_letters;
 pub(crate) mod events;
@@ -22,7 +23,7 @@ use windrow::store::{Error, Kind};
 use crate::error::CliError;
 use crate::exit_code::Exit;
 use crate::list::{OwnerArgs, PageArgs};
-use crate::text;
+use crate::{hint, text};
 
 /// Which messages.
 #[derive(Clone, Debug, clap::Args)]
@@ -83,9 +84,16 @@ fn user_error(error: Error) -> anyhow::Error {
         (Kind::Missing, Some(pruned)) => (
             format!("events of this stream before version {} were pruned", pruned.first),
             format!(
-                "read its snapshot with `windrow events snapshot {}`, then the events from version {} \
-                 on (--from {}).",
-                pruned.stream, pruned.first, pruned.first
+                "read its snapshot: {}; then the events from version {} on: {}",
+                hint::command(&["events", "snapshot", pruned.stream.as_str()]),
+                pruned.first,
+                hint::command(&[
+                    "events",
+                    "read",
+                    pruned.stream.as_str(),
+                    "--from",
+                    &pruned.first.to_string()
+                ]),
             ),
         ),
         (Kind::Missing, None) => (

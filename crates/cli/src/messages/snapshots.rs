@@ -12,6 +12,7 @@ use super::{stream, user_error};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit_code::Exit;
+use crate::ranges;
 
 /// Show the snapshot of a stream, or keep a new one with --put and --version. A reader takes the
 /// snapshot, then the events behind its version (`windrow events read STREAM --from VERSION+1`).
@@ -24,7 +25,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "STATE", requires = "version")]
     put: Option<PayloadArg>,
     /// The version of the last event that the state includes
-    #[arg(long, value_name = "VERSION", requires = "put", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "VERSION", requires = "put", value_parser = ranges::whole(1, u64::MAX))]
     version: Option<u64>,
 }
 

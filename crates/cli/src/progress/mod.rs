@@ -55,6 +55,8 @@ pub(crate) struct View {
     pub(crate) failed: u64,
     /// Failed attempts of this process, by error code.
     pub(crate) reasons: BTreeMap<String, u64>,
+    /// Nothing can move, so that no rate means anything: it is paused, or nobody works on it.
+    pub(crate) is_still: bool,
     /// Why the batch does not progress, if it does not.
     pub(crate) note: Option<String>,
 }
@@ -82,6 +84,10 @@ impl Screen {
     pub(crate) fn show(&mut self, view: &View) {
         let now = self.started.elapsed();
         self.rate.add(now, view.done);
+        if view.is_still {
+            // What was done before the stop says nothing of what comes after it.
+            self.rate.forget();
+        }
         let note_is_new = view.note.is_some() && view.note != self.note;
         if !self.is_time() && !note_is_new {
             return;
@@ -170,6 +176,10 @@ impl Screen {
             text::count(view.total),
             text::percent(view.done, view.total)
         )];
+        let is_idle = view.in_flight.is_none_or(|(now, _)| now == 0);
+        if is_idle && self.rate.is_stalled() {
+            return parts;
+        }
         if let Some(rate) = self.rate.per_sec() {
             parts.push(format!("{}/s", text::decimal(rate)));
         }
@@ -180,13 +190,15 @@ impl Screen {
     }
 
     fn object(&self, view: &View) -> String {
-        let left = self.rate.time_for(view.total.saturating_sub(view.done));
+        let is_idle = view.in_flight.is_none_or(|(now, _)| now == 0);
+        let rate = Some(&self.rate).filter(|rate| !(is_idle && rate.is_stalled()));
+        let left = rate.and_then(|rate| rate.time_for(view.total.saturating_sub(view.done)));
         let (in_flight, limit) = view.in_flight.unzip();
         json!({
             "event": "progress",
             "done": view.done,
             "total": view.total,
-            "per_sec": self.rate.per_sec(),
+            "per_sec": rate.and_then(Rate::per_sec),
             "left_secs": left.map(|left| left.as_secs()),
             "in_flight": in_flight,
             "in_flight_max": limit,
@@ -205,7 +217,7 @@ fn details(view: &View) -> Vec<String> {
         parts.push(format!("{}/{} in flight", text::count(now), text::count(most)));
     }
     if view.retries > 0 {
-        parts.push(format!("{} retries", text::count(view.retries)));
+        parts.push(text::plural(view.retries, "retry"));
     }
     if view.failed > 0 {
         parts.push(format!("{} failed", text::count(view.failed)));
@@ -244,8 +256,25 @@ mod tests {
             retries: 15,
             failed: 1,
             reasons: reasons.map(|(code, number)| (code.to_owned(), number)).into(),
+            is_still: false,
             note: None,
         }
+    }
+
+    #[test]
+    fn no_rate_and_no_time_is_shown_while_nothing_moves() {
+        let mut screen = Screen::new(Style::Quiet);
+        let secs = Duration::from_secs;
+        screen.rate.add(secs(0), 0);
+        screen.rate.add(secs(2), 1200);
+        screen.rate.add(secs(6), 1200);
+        let busy = view();
+        assert_eq!(screen.done(&busy)[1..], ["200/s", "19 s left"], "slow requests are in flight");
+        let idle = View { in_flight: Some((0, 64)), ..view() };
+        assert_eq!(screen.done(&idle), ["1,200/5,000 (24%)"]);
+        assert!(screen.object(&idle).contains("\"left_secs\":null"));
+        screen.show(&View { is_still: true, ..view() });
+        assert_eq!(screen.done(&busy), ["1,200/5,000 (24%)"]);
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 /// Over how long the rate is taken.
 const WINDOW: Duration = Duration::from_secs(15);
+/// After how long without a finished line nothing seems to move.
+const STALLED_AFTER: Duration = Duration::from_secs(3);
 
 /// The last samples of how many are done.
 #[derive(Debug, Default)]
@@ -17,6 +19,19 @@ impl Rate {
         while self.0.len() > 2 && self.0[1].0 + WINDOW < at {
             self.0.pop_front();
         }
+    }
+
+    /// Begins anew.
+    pub(crate) fn forget(&mut self) {
+        self.0.clear();
+    }
+
+    /// Whether nothing was finished for a while.
+    pub(crate) fn is_stalled(&self) -> bool {
+        let Some((now, last)) = self.0.back() else { return false };
+        let before = self.0.iter().rev().find(|(_, done)| done < last);
+        let changed = before.or(self.0.front()).map_or(Duration::ZERO, |(at, _)| *at);
+        now.saturating_sub(changed) >= STALLED_AFTER
     }
 
     /// So many a second; none before there are two samples.

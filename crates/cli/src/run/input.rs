@@ -1,4 +1,5 @@
-//! The input of a run: a file, or standard input copied to a temporary one.
+//! The input of a run: a file, or what can be read only once (standard input, a pipe) copied to a
+//! temporary one.
 //!
 //! Holds throughout: the hash is of the very bytes that were read, not of what the file holds a
 //! moment later.
@@ -15,11 +16,17 @@ use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, ReadBuf};
 
 use crate::database::make_folder;
+use crate::error::CliError;
+use crate::exit_code::Exit;
+use crate::input_format;
 
 /// Read at a time.
 const BLOCK_BYTES: usize = 1 << 20;
 /// How far the first request is looked for, to see what it asks for.
 const PEEK_BYTES_MAX: u64 = 1 << 20;
+
+/// How the source begins that is known by its content, having no path.
+pub(crate) const CONTENT_SOURCE: &str = "content:";
 
 /// The bytes that a run is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,12 +42,12 @@ pub(crate) struct Input {
     pub(crate) path: PathBuf,
     /// What people call it.
     pub(crate) name: String,
-    /// What it is known by: the canonical path, or the content of standard input.
+    /// What it is known by: the canonical path, or the content of what was copied.
     pub(crate) source: String,
     /// Its content, if it was read already.
     pub(crate) content: Option<Content>,
-    /// Removes what was kept of standard input.
-    _spool: Option<tempfile::TempPath>,
+    /// Removes the copy.
+    spool: Option<tempfile::TempPath>,
 }
 
 impl Input {
@@ -50,32 +57,50 @@ impl Input {
             std::fs::File::open(&path)?;
             if path.is_dir() { Err(io::Error::from(io::ErrorKind::IsADirectory)) } else { Ok(path) }
         });
-        let found = found.with_context(|| format!("could not open {}", path.display()))?;
+        let found = found.with_context(|| could_not_open(path))?;
         let name = found.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let source = found.display().to_string();
-        Ok(Self { path: found, name, source, content: None, _spool: None })
+        Ok(Self { path: found, name, source, content: None, spool: None })
     }
 
-    /// Standard input, kept in a file of the data folder until the run has ended.
-    pub(crate) async fn standard(data: &Path) -> anyhow::Result<Self> {
+    /// Whether a path can be read only once: `-`, a pipe, a device.
+    pub(crate) fn is_stream(path: &Path) -> bool {
+        let is_other = |found: std::fs::Metadata| !found.is_file() && !found.is_dir();
+        path.as_os_str() == "-" || path.metadata().is_ok_and(is_other)
+    }
+
+    /// What can be read only once, kept in a file of the data folder until the run has ended.
+    pub(crate) async fn stream(path: &Path, data: &Path) -> anyhow::Result<Self> {
         make_folder(Some(data))?;
+        let (name, reader): (_, Pin<Box<dyn AsyncRead + Send>>) = match path.as_os_str() == "-" {
+            true => ("standard input".to_owned(), Box::pin(tokio::io::stdin())),
+            false => {
+                let file = tokio::fs::File::open(path).await;
+                let file = file.with_context(|| could_not_open(path))?;
+                (path.display().to_string(), Box::pin(file))
+            }
+        };
         let spool = tempfile::Builder::new().prefix("stdin-").suffix(".jsonl").tempfile_in(data);
         let spool = spool.with_context(|| format!("could not write in {}", data.display()))?;
         let (file, path) = spool.into_parts();
-        let mut tee = Hashing::new(tokio::io::stdin());
+        let mut tee = Hashing::new(reader);
         let mut file = tokio::fs::File::from_std(file);
-        let copied =
-            tokio::io::copy(&mut tee, &mut file).await.context("could not read standard input");
-        copied?;
-        file.flush().await.context("could not store standard input")?;
+        let copied = tokio::io::copy(&mut tee, &mut file).await;
+        copied.with_context(|| format!("could not read {name}"))?;
+        file.flush().await.with_context(|| format!("could not store {name}"))?;
         let content = tee.content();
         Ok(Self {
             path: path.to_path_buf(),
-            name: "standard input".to_owned(),
-            source: format!("content:{}", content.hash),
+            name,
+            source: format!("{CONTENT_SOURCE}{}", content.hash),
             content: Some(content),
-            _spool: Some(path),
+            spool: Some(path),
         })
+    }
+
+    /// The path of a file that is there for longer than the run; none for a copy.
+    pub(crate) fn lasting_path(&self) -> Option<String> {
+        self.spool.is_none().then(|| self.path.display().to_string())
     }
 
     /// The bytes as they are now.
@@ -104,7 +129,8 @@ impl Input {
         }
         let first = async {
             let file = tokio::fs::File::open(&self.path).await.ok()?;
-            let mut lines = tokio::io::BufReader::new(file.take(PEEK_BYTES_MAX)).lines();
+            let text = input_format::lines(&self.name, file).await.ok()?;
+            let mut lines = tokio::io::BufReader::new(text.take(PEEK_BYTES_MAX)).lines();
             while let Some(line) = lines.next_line().await.ok()? {
                 let line = line.trim_start_matches('\u{feff}').trim();
                 if !line.is_empty() {
@@ -115,6 +141,12 @@ impl Input {
         };
         first.await.map_or_else(|| "/".to_owned(), |first| first.url)
     }
+}
+
+/// The error of a path that cannot be opened, with what can be done.
+fn could_not_open(path: &Path) -> CliError {
+    let what = format!("could not open {}", path.display());
+    CliError::new(Exit::Failed, what, "check the path; `-` reads standard input.")
 }
 
 fn hash(path: &Path) -> io::Result<Content> {
@@ -160,7 +192,7 @@ impl<R> Hashing<R> {
         self.bytes.clone()
     }
 
-    /// What went through.
+    /// Size and hash of what was read.
     pub(crate) fn content(&self) -> Content {
         Content { hash: self.hasher.finalize().to_hex().to_string(), bytes: self.bytes.get() }
     }

@@ -6,10 +6,11 @@
 
 mod identity;
 mod input;
+mod memory;
 mod probe;
-mod report;
+pub(crate) mod report;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,14 +27,16 @@ use windrow::store::{Kind, Store};
 use crate::batch_run::{BatchRun, POLL_EVERY, RunOutcome, StopReason};
 use crate::clock::{self, Stopwatch};
 use crate::context::Context;
+use crate::destination::Destination;
 use crate::error::CliError;
 use crate::exit_code::Exit;
+use crate::output_files::{self, OutputFiles, has_errors};
 use crate::output_target::OutputTarget;
-use crate::outputs::{OutputKind, Results, summary};
+use crate::outputs::Results;
 use crate::progress::{Screen, Style};
 use crate::signals::Signals;
-use crate::upstream::UpstreamArgs;
-use crate::{database, ingest as ingesting, log, text, watch};
+use crate::upstream::{UpstreamArgs, rebind};
+use crate::{hint, ingest as ingesting, input_format, log, text, watch};
 use identity::Identity;
 use input::{Content, Input};
 pub(crate) use probe::url;
@@ -45,17 +48,18 @@ use report::RunReport;
 pub(crate) struct Args {
     /// The file, one `{"custom_id", "method", "url", "body"}` per line; `-` reads standard input
     file: PathBuf,
-    /// Base URL of the upstream; the `url` of each line is appended to it
+    /// Base URL of the upstream; the `url` of each line is appended to it [default: the upstream of the
+    /// configuration]
     #[arg(long, value_name = "URL", value_parser = url)]
-    to: Url,
+    to: Option<Url>,
     /// File for the results [default: NAME.results.jsonl beside the input; standard output for `-`];
     /// lines that did not complete are written to NAME.errors.jsonl beside it
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]
     upstream: UpstreamArgs,
-    /// Let the run expire after this time, for example `24h` or `90m`; the errors list the lines that
-    /// never ran
+    /// Let the run expire after this time, for example `90s`, `45m`, `24h` or `7d`; the errors list the
+    /// lines that never ran [default: never]
     #[arg(long, value_name = "TIME", value_parser = window)]
     window: Option<Duration>,
     /// Start a new run even if this file was run before
@@ -69,23 +73,28 @@ pub(crate) struct Args {
     give_up_after: u64,
 }
 
-fn window(text: &str) -> Result<Duration, String> {
-    let time: jiff::SignedDuration = text.parse().map_err(|why: jiff::Error| why.to_string())?;
+pub(crate) fn window(text: &str) -> Result<Duration, String> {
+    if text.chars().all(|c| c.is_ascii_digit()) {
+        return Err(format!("{text} what? Give a unit: {text}s, {text}m, {text}h or {text}d"));
+    }
+    // A day is no fixed time in a calendar; here it has 24 hours.
+    let days = text.strip_suffix('d').and_then(|days| days.trim().parse::<u64>().ok());
+    if let Some(days) = days.filter(|days| *days > 0) {
+        return Ok(Duration::from_secs(days.saturating_mul(24 * 3600)));
+    }
+    let time: Result<jiff::SignedDuration, _> = text.parse();
+    let time =
+        time.map_err(|_| "not a time; write it as 90s, 45m, 24h, 7d or `1h 30m`".to_owned())?;
     let time = Duration::try_from(time).ok().filter(|time| time.as_secs() > 0);
     time.ok_or_else(|| "must be at least one second".to_owned())
 }
 
-/// Where the results and the errors are written.
-#[derive(Debug)]
-struct OutputFiles {
-    results: OutputTarget,
-    errors: PathBuf,
-}
-
 pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
-    let is_standard = args.file.as_os_str() == "-";
-    let file = if is_standard { None } else { Some(Input::file(&args.file)?) };
-    let output_files = file.as_ref().map(|file| output_files(&args, &file.path)).transpose()?;
+    let file = if Input::is_stream(&args.file) { None } else { Some(Input::file(&args.file)?) };
+    let output_files = match file {
+        Some(_) => Some(OutputFiles::beside(&args.file, args.out.as_ref())?),
+        None => None,
+    };
     let out = args.out.clone().map(OutputTarget::of);
     output_files
         .as_ref()
@@ -93,19 +102,22 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
         .or(out.as_ref())
         .map_or(Ok(()), OutputTarget::check)?;
     let _log = log::start_if_asked(&context.config)?;
-    let executor = args.upstream.executor(context, &args.to)?;
+    context.config.refuse_unused("run", &["engine", "ingest"])?;
+    let to = args.upstream.destination(context, args.to.as_ref())?;
+    let executor = args.upstream.executor(context, &to)?;
     // A finished run needs no upstream; any other does.
-    let reached = probe::probe(&args.to).await;
+    let reached = probe::probe(&to.url, to.ca_file(context).as_deref()).await;
     if !context.config.database.may_exist() {
         reached.as_ref().map_err(Clone::clone)?;
     }
     let input = match file {
         Some(file) => file,
-        None => Input::standard(&context.config.data).await?,
+        None => Input::stream(&args.file, &context.config.data).await?,
     };
     let mut screen = Screen::new(Style::of(context.json, args.quiet));
     let store = context.open().await?;
-    let run = Run { context, args: &args, input, store };
+    let kept = output_files.as_ref().and_then(OutputFiles::path_to_keep);
+    let run = Run { context, args: &args, to, input, store, kept };
     let batch = run.batch(&reached, &mut screen).await?;
     let output_files = output_files.unwrap_or_else(|| OutputFiles {
         results: out.unwrap_or(OutputTarget::Standard),
@@ -113,6 +125,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     });
     let storage = context.open_storage()?;
     if batch.state.is_closed() {
+        run.remember(&batch, &screen);
         return run.rewrite(&storage, &batch, &output_files).await;
     }
     if batch.counts.unfinished() > 0 {
@@ -130,6 +143,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     let id = batch_run.batch.id;
     let outcome = batch_run.run(&mut screen).await?;
     let batch = run.store.batch(&context.scope(), id).await?;
+    run.remember(&batch, &screen);
     let mut signals = Signals::new().context("could not listen for signals")?;
     tokio::select! {
         ended = run.end(&storage, &batch, &outcome, &output_files) => ended,
@@ -141,39 +155,15 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     }
 }
 
-/// Beside the results, or beside the input; never the input itself.
-fn output_files(args: &Args, file: &Path) -> anyhow::Result<OutputFiles> {
-    // `a.results.jsonl` and `a.jsonl` both go with `a.errors.jsonl`.
-    let beside = |name: &Path, end: &str| {
-        let stem = name.with_extension("");
-        let stem = if stem.extension().is_some_and(|extension| extension == "results") {
-            stem.with_extension("")
-        } else {
-            stem
-        };
-        stem.with_added_extension(end)
-    };
-    let usual = || OutputTarget::File(beside(&args.file, "results.jsonl"));
-    let results = args.out.clone().map_or_else(usual, OutputTarget::of);
-    let errors = match &results {
-        OutputTarget::File(path) => beside(path, "errors.jsonl"),
-        OutputTarget::Standard => beside(&args.file, "errors.jsonl"),
-    };
-    for path in [Some(&errors), results.path()].into_iter().flatten() {
-        if path.canonicalize().is_ok_and(|path| path == file) {
-            let what = format!("{} would be overwritten by its own results", file.display());
-            return Err(CliError::usage(what, "name another file with --out.").into());
-        }
-    }
-    Ok(OutputFiles { results, errors })
-}
-
 /// One `windrow run` while it runs.
 struct Run<'a> {
     context: &'a Context,
     args: &'a Args,
+    to: Destination,
     input: Input,
     store: Arc<dyn Store>,
+    /// The path of the results, which is kept with the batch; none for standard output.
+    kept: Option<String>,
 }
 
 impl Run<'_> {
@@ -186,16 +176,48 @@ impl Run<'_> {
         let identity = Identity {
             owner: self.context.config.owner.clone(),
             source: self.input.source.clone(),
-            to: self.args.to.clone(),
+            to: self.to.url.clone(),
         };
         let found = identity.find(&*self.store).await?;
         match found.last {
             Some(batch) if !self.args.fresh => self.go_on(batch, screen).await,
             Some(_) | None => {
+                if !self.args.fresh
+                    && let Some(batch) = self.check_earlier(&identity).await?
+                {
+                    return self.go_on(batch, screen).await;
+                }
                 reached.as_ref().map_err(Clone::clone)?;
                 self.begin(&identity, found.free, screen).await
             }
         }
+    }
+
+    /// Refuses to pay again for a run that was removed, or that began under a slightly different URL.
+    /// Gives the batch when the same command, started a moment earlier, has created it meanwhile.
+    async fn check_earlier(&self, identity: &Identity) -> anyhow::Result<Option<Batch>> {
+        let content = self.input.content().await?;
+        let (file, to) = (self.args.file.display().to_string(), self.to.url.as_str());
+        let command = ["run", &file, "--to", to];
+        let scope = self.context.scope();
+        if let Some(note) = memory::recall(self.context, identity.ids_from(0), &content.hash) {
+            // A note is written after its batch: one that is not there now was removed.
+            return match self.store.batch(&scope, note.batch).await {
+                Ok(batch) => Ok(Some(batch)),
+                Err(error) if error.kind == Kind::Missing => Err(note.refusal(&command).into()),
+                Err(error) => Err(error.into()),
+            };
+        }
+        let known_by = (&*self.input.source, &*content.hash);
+        memory::check_other_urls(&*self.store, &scope, known_by, &self.to.url, &command).await?;
+        if let Some(note) = memory::recall_similar(self.context, known_by, &self.to.url) {
+            return match self.store.batch(&scope, note.batch).await {
+                Err(error) if error.kind == Kind::Missing => Err(note.refusal(&command).into()),
+                Ok(_) => Ok(None),
+                Err(error) => Err(error.into()),
+            };
+        }
+        Ok(None)
     }
 
     /// Resumes a batch, if the file is still the one it began with.
@@ -204,14 +226,24 @@ impl Run<'_> {
         if batch.metadata.get("content").is_some_and(|hash| *hash != content.hash) {
             return Err(self.changed(&batch, &content).into());
         }
-        if batch.state == State::Paused {
-            screen.print_line("The batch was paused; resuming it.");
-            return Ok(self.store.resume_batch(&self.context.scope(), batch.id).await?);
+        if batch.state.is_closed() {
+            return Ok(batch);
+        }
+        // The same command is the person's word on where it goes.
+        let (store, upstream) = (&*self.store, &self.to.upstream);
+        let batch = rebind(self.context, store, batch, upstream, "windrow run").await?;
+        let window = self.args.window.filter(|_| batch.is_late(clock::now()));
+        if batch.state == State::Paused || window.is_some() {
+            let was = if window.is_some() { "past its window" } else { "paused" };
+            screen.print_line(&format!("The batch was {was}; resuming it."));
+            let (scope, secs) = (self.context.scope(), window.map(|window| window.as_secs()));
+            return Ok(self.store.resume_batch(&scope, batch.id, secs).await?);
         }
         let counts = &batch.counts;
         if !batch.state.is_closed() && counts.finished() > 0 {
-            let (done, total) = (text::count(counts.finished()), text::count(counts.total));
-            screen.print_line(&format!("Resuming: {done} of {total} lines are done already."));
+            let (done, total) =
+                (text::count(counts.finished()), text::plural(counts.total, "line"));
+            screen.print_line(&format!("Resuming: {done} of {total} done already."));
         }
         Ok(batch)
     }
@@ -228,8 +260,8 @@ impl Run<'_> {
         );
         let remedy = format!(
             "restore the old content to resume, or add --fresh to run the new content; the old run \
-             keeps its results either way (windrow results {}).",
-            batch.id
+             keeps its results either way: {}",
+            hint::command(&["results", &batch.id.to_string()])
         );
         CliError::new(Exit::Changed, what, remedy)
     }
@@ -247,25 +279,44 @@ impl Run<'_> {
             let _ = self.store.drop_file(&self.context.scope(), done.file.id).await;
             return Err(ingesting::invalid(&self.input.name, &done).into());
         }
-        let (lines, size) = (text::count(done.file.lines), text::size(done.file.bytes));
+        let (lines, size) = (text::plural(done.file.lines, "line"), text::size(done.file.bytes));
         screen.print_line(&format!(
-            "Loaded {lines} lines, {size}, in {}.",
-            text::time(started.elapsed())
+            "Loaded {lines}, {size}, in {}. Requests and results are kept in {}.",
+            text::time(started.elapsed()),
+            self.context.config.database,
         ));
+        if let Some(warning) = ingesting::unknown_keys(&done) {
+            screen.print_line(&warning);
+        }
         let metadata = [
-            ("content", content.hash.clone()),
-            ("bytes", content.bytes.to_string()),
-            ("path", self.input.path.display().to_string()),
-            ("to", self.args.to.to_string()),
+            ("content", Some(content.hash.clone())),
+            ("bytes", Some(content.bytes.to_string())),
+            ("path", self.input.lasting_path()),
+            ("to", Some(self.to.url.to_string())),
+            (output_files::RESULTS, self.kept.clone()),
         ];
+        let metadata =
+            metadata.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
         let (owner, endpoint) = (self.context.config.owner.clone(), self.input.endpoint().await);
         let new = NewBatch {
+            upstreams: self.to.upstream.clone().into(),
             window_secs: self.args.window.map(|window| window.as_secs()),
             job_type: Some("run".to_owned()),
-            metadata: metadata.map(|(key, value)| (key.to_owned(), value)).into(),
+            metadata: metadata.collect(),
             ..NewBatch::over(done.file.id, owner, endpoint)
         };
-        self.create(new, identity.ids_from(free), screen).await
+        let batch = self.create(new, identity.ids_from(free), screen).await?;
+        self.remember(&batch, screen);
+        Ok(batch)
+    }
+
+    /// Notes how far the run is. Without the note, it would only not be known once it is removed.
+    fn remember(&self, batch: &Batch, screen: &Screen) {
+        if let Err(error) = memory::remember(self.context, batch, &self.input.source) {
+            screen.print_line(&format!(
+                "This run will not be remembered once it is removed: {error:#}"
+            ));
+        }
     }
 
     /// Creates the batch under the first id that is free. A batch that was deleted keeps its id until
@@ -304,13 +355,15 @@ impl Run<'_> {
             owner: self.context.config.owner.clone(),
             name: self.input.name.clone(),
             purpose: "batch".to_owned(),
-            expires_at: None,
+            expires_at: self.context.input_expires_at(),
         };
         let mut reader = self.input.open().await?;
         let (read, options) = (reader.counter(), self.context.config.bounds.ingest.clone());
         let size = self.input.path.metadata().map_or(0, |found| found.len());
         let taken = {
-            let mut taking = std::pin::pin!(ingest(&*self.store, &mut reader, file, options));
+            let lines =
+                input_format::lines(&self.args.file.display().to_string(), &mut reader).await?;
+            let mut taking = std::pin::pin!(ingest(&*self.store, lines, file, options));
             loop {
                 tokio::select! {
                     taken = &mut taking => break taken,
@@ -322,6 +375,8 @@ impl Run<'_> {
         let taken = taken.with_context(|| {
             format!("could not load {}; nothing of it is kept", self.input.path.display())
         })?;
+        // What follows the last packed line belongs to the content, too.
+        tokio::io::copy(&mut reader, &mut tokio::io::sink()).await?;
         Ok((taken, reader.content()))
     }
 
@@ -333,7 +388,7 @@ impl Run<'_> {
         output_files: &OutputFiles,
     ) -> anyhow::Result<Exit> {
         let mut report = RunReport::new(batch, &Progress::default(), Duration::ZERO);
-        let wrote = !is_in_place(batch, output_files);
+        let wrote = !output_files.is_in_place(batch);
         if wrote {
             self.write(storage, batch, output_files).await?;
         }
@@ -341,7 +396,8 @@ impl Run<'_> {
         let again =
             if wrote { "The results were written again." } else { "The results are in place." };
         self.print_result(&report, output_files, || {
-            format!("{}\nThis run is finished; nothing was sent. {again}", report.text())
+            let retry = retry_hint(&report);
+            format!("{}\nThis run is finished; nothing was sent. {again}{retry}", report.text())
         })?;
         Ok(watch::exit_code(batch))
     }
@@ -364,8 +420,8 @@ impl Run<'_> {
             })?;
             return Ok(watch::exit_code(batch));
         }
-        let released = text::count(outcome.report.released);
-        let again = format!("released {released} lines; run the same command again to resume.");
+        let released = text::plural(outcome.report.released, "line");
+        let again = format!("released {released}; run the same command again to resume.");
         match &outcome.stop_reason {
             StopReason::Signal | StopReason::Closed => {
                 let sentence = format!("Stopped: {again}");
@@ -377,8 +433,17 @@ impl Run<'_> {
             StopReason::Unreachable(trouble) => {
                 let trouble = trouble.as_deref().unwrap_or("no response");
                 let secs = self.args.give_up_after;
-                let what = format!("{} was unreachable for {secs} s: {trouble}", self.args.to);
+                let what = format!("{} was unreachable for {secs} s: {trouble}", self.to.url);
                 Err(CliError::new(Exit::Unreachable, what, again).into())
+            }
+            StopReason::Refused(why) => {
+                let requests = text::plural(outcome.progress.requests, "request");
+                let what = format!("stopped after {requests}: {why}");
+                let remedy = format!(
+                    "check the key (--api-key-env, --api-key-file, --header) and what it may do; no line \
+                     was used up: {again}"
+                );
+                Err(CliError::new(Exit::Config, what, remedy).into())
             }
             StopReason::OutputFailed(error) => {
                 let what = format!("could not write the outputs: {error}");
@@ -395,28 +460,15 @@ impl Run<'_> {
         batch: &Batch,
         output_files: &OutputFiles,
     ) -> anyhow::Result<()> {
+        let scope = self.context.scope();
         let results = Results {
             store: &*self.store,
             storage: Some(storage),
-            scope: &self.context.scope(),
+            scope: &scope,
             batch,
             bytes_max: self.context.config.bounds.engine.output_bytes_max,
         };
-        results.put(OutputKind::Results, &output_files.results).await?;
-        if has_errors(batch) {
-            database::make_folder(output_files.errors.parent())?;
-            return results
-                .put(OutputKind::Errors, &OutputTarget::File(output_files.errors.clone()))
-                .await;
-        }
-        match std::fs::remove_file(&output_files.errors) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(error).with_context(|| {
-                    format!("could not remove the old {}", output_files.errors.display())
-                })
-            }
-            Ok(()) | Err(_) => Ok(()),
-        }
+        output_files.write(&results).await
     }
 
     async fn fill(
@@ -450,37 +502,19 @@ impl Run<'_> {
     }
 }
 
-fn has_errors(batch: &Batch) -> bool {
-    batch.counts.completed < batch.counts.total
-}
-
-/// How far the time of a file may be behind the clock: the kernel writes down that of its last tick.
-const MODIFIED_STEP: std::time::Duration = std::time::Duration::from_millis(20);
-
-/// Whether the files on disk are those of this closing.
-fn is_in_place(batch: &Batch, output_files: &OutputFiles) -> bool {
-    let OutputTarget::File(results) = &output_files.results else { return false };
-    let Some(summary) = summary(batch) else { return false };
-    let fits = |path: &Path, bytes: u64| {
-        let Ok(found) = path.metadata() else { return false };
-        let written = found.modified().ok().and_then(|at| jiff::Timestamp::try_from(at).ok());
-        let closed = batch.closed_at.and_then(|at| at.checked_sub(MODIFIED_STEP).ok());
-        found.len() == bytes && written >= closed
-    };
-    let errors = summary
-        .errors
-        .map_or(!output_files.errors.exists(), |errors| fits(&output_files.errors, errors.bytes));
-    errors && fits(results, summary.output.map_or(0, |output| output.bytes))
-}
-
+/// What a retry would run, and the command: of a stopped batch what never ran, and nothing else.
 fn retry_hint(report: &RunReport) -> String {
-    let failed = report.counts.failed + report.counts.not_found;
-    match failed {
-        0 => String::new(),
-        _ => format!(
-            "\nTo retry the {} failed lines: windrow retry {}, then the same command.",
-            text::count(failed),
-            text::short_id(report.batch)
-        ),
-    }
+    let counts = &report.counts;
+    let lines = |number: u64, word: &str| match number {
+        1 => format!("the {word}line"),
+        _ => format!("the {} {word}lines", text::count(number)),
+    };
+    let failed = lines(counts.failed + counts.not_found, "failed ");
+    let what = match (counts.unfinished(), counts.failed + counts.not_found) {
+        (0, 0) => return String::new(),
+        (0, _) => format!("retry {failed}"),
+        (never, 0) => format!("run {} that never ran", lines(never, "")),
+        (never, _) => format!("run {} that never ran (not {failed})", lines(never, "")),
+    };
+    format!("\nTo {what}: {}", hint::command(&["retry", &report.batch.to_string(), "--work"]))
 }

@@ -1,9 +1,11 @@
-//! Checks that the upstream accepts connections, before anything is written.
+//! Checks that the upstream accepts connections, and that TLS with it works, before anything is written.
 
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::net::TcpStream;
 use url::Url;
+use windrow::engine::execute::http::{TlsRefusal, handshake};
 
 use crate::error::CliError;
 use crate::exit_code::Exit;
@@ -29,11 +31,14 @@ pub(crate) fn url(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// Connects, and closes again.
-pub(crate) async fn probe(url: &Url) -> Result<(), CliError> {
+/// Connects, makes the TLS handshake where there is one, and closes again.
+pub(crate) async fn probe(url: &Url, ca_file: Option<&Path>) -> Result<(), CliError> {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     let port = url.port_or_known_default().unwrap_or(80);
     let why = match tokio::time::timeout(CONNECT_MAX, TcpStream::connect((host, port))).await {
+        Ok(Ok(stream)) if url.scheme() == "https" => {
+            return check_tls(url, stream, host, ca_file).await;
+        }
         Ok(Ok(_)) => return Ok(()),
         Ok(Err(error)) => match error.kind() {
             std::io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
@@ -41,10 +46,48 @@ pub(crate) async fn probe(url: &Url) -> Result<(), CliError> {
         },
         Err(_) => format!("no response in {} s", CONNECT_MAX.as_secs()),
     };
+    Err(unreachable(url, &why))
+}
+
+fn unreachable(url: &Url, why: &str) -> CliError {
     let what = format!("could not reach {url}: {why}");
     let remedy = "start the server or correct --to, and run the same command again; nothing was \
                   sent, and finished lines keep their results.";
-    Err(CliError::new(Exit::Unreachable, what, remedy))
+    CliError::new(Exit::Unreachable, what, remedy)
+}
+
+/// A certificate does not get better by waiting, so the command ends at once.
+async fn check_tls(
+    url: &Url,
+    stream: TcpStream,
+    host: &str,
+    ca_file: Option<&Path>,
+) -> Result<(), CliError> {
+    let shaken = tokio::time::timeout(CONNECT_MAX, handshake(stream, host, ca_file)).await;
+    let (what, remedy) = match shaken {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(TlsRefusal::Certificate(why))) => {
+            let remedy = format!(
+                "name the certificate, or that of its authority, as a PEM file: `ca_file` in \
+                 [upstreams.default] with base_url = \"{url}\" in windrow.toml; nothing was sent."
+            );
+            (format!("the certificate of {url} is not trusted: {why}"), remedy)
+        }
+        Ok(Err(TlsRefusal::NotTls)) => {
+            let remedy = "use http:// in --to, or the port that speaks TLS; nothing was sent.";
+            (format!("{url} does not speak TLS"), remedy.to_owned())
+        }
+        Ok(Err(TlsRefusal::CaFile(why))) => {
+            let remedy = "correct `ca_file` in the configuration; nothing was sent.";
+            (format!("the certificates of ca_file cannot be used: {why}"), remedy.to_owned())
+        }
+        Ok(Err(TlsRefusal::Connection(why))) => return Err(unreachable(url, &why)),
+        Err(_) => {
+            let why = format!("no TLS handshake in {} s", CONNECT_MAX.as_secs());
+            return Err(unreachable(url, &why));
+        }
+    };
+    Err(CliError::new(Exit::Config, what, remedy))
 }
 
 #[cfg(test)]
@@ -63,7 +106,7 @@ mod tests {
     #[tokio::test]
     async fn a_closed_port_is_told_apart() {
         // Port 1 refuses at once.
-        let error = probe(&url("http://127.0.0.1:1").unwrap()).await.unwrap_err();
+        let error = probe(&url("http://127.0.0.1:1").unwrap(), None).await.unwrap_err();
         assert_eq!(error.to_string(), "could not reach http://127.0.0.1:1/: connection refused");
     }
 }

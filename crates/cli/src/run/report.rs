@@ -120,7 +120,8 @@ impl RunReport {
             }
             if self.reasons.len() > REASONS_SHOWN_MAX {
                 let more = self.reasons.len() - REASONS_SHOWN_MAX;
-                output.push_str(&format!("  {:>12}  and {more} other reasons\n", ""));
+                let more = text::plural(more as u64, "other reason");
+                output.push_str(&format!("  {:>12}  and {more}\n", ""));
             }
         }
         if let Some(path) = &self.results {
@@ -137,11 +138,11 @@ impl RunReport {
         let mut head = format!("batch {} is {}", self.batch, self.state);
         if self.requests > 0 {
             head.push_str(&format!(
-                ": {} requests in {}, {}/s, {} retries",
-                text::count(self.requests),
+                ": {} in {}, {}/s, {}",
+                text::plural(self.requests, "request"),
                 text::time(took),
                 text::rate(self.requests, took),
-                text::count(self.retries),
+                text::plural(self.retries, "retry"),
             ));
         }
         head

@@ -126,7 +126,7 @@ async fn a_good_file_is_taken_in_and_a_bad_one_is_explained() {
     workdir.write("bad.jsonl", &format!("{good}oops\n{good}"));
     let output = workdir.windrow(&["ingest", "good.jsonl"]).await;
     assert_eq!(output.code, 0, "{output:?}");
-    assert!(output.out.contains(": 1 requests, "), "{output:?}");
+    assert!(output.out.contains(": 1 request, "), "{output:?}");
     assert!(workdir.path("home/.local/share/windrow/windrow.db").exists(), "the default database");
     let output = workdir.windrow(&["ingest", "bad.jsonl"]).await;
     assert_eq!(output.code, 3, "{output:?}");

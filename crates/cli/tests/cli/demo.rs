@@ -33,5 +33,5 @@ async fn a_database_that_the_demo_used_is_sound() {
     assert_eq!(output.code, 0, "{output:?}");
     assert_eq!(output.json()["sound"], true);
     let output = workdir.windrow(&["doctor", "--database", "d.db"]).await;
-    assert!(output.out.contains("1 batches, 100 lines: every line is in exactly one place."));
+    assert!(output.out.contains("1 batch, 100 lines: every line is in exactly one place."));
 }

@@ -96,7 +96,7 @@ async fn a_file_is_deleted_once_no_batch_needs_it() {
 }
 
 #[tokio::test]
-async fn a_closed_batch_is_deleted_and_the_same_run_starts_anew() {
+async fn a_closed_batch_is_deleted_and_the_same_run_asks_before_it_pays_again() {
     let (workdir, upstream) = (Workdir::new(), Upstream::start(Script::echo()).await.unwrap());
     let (batch, file) = finished(&workdir, &upstream, 4).await;
     let output = workdir.windrow(&["delete", &batch]).await;
@@ -120,8 +120,21 @@ async fn a_closed_batch_is_deleted_and_the_same_run_starts_anew() {
         true
     );
     assert_eq!(workdir.windrow(&["doctor"]).await.code, 0);
-    finished(&workdir, &upstream, 4).await;
+    // The same command does not pay again unless it is asked to.
+    let run = ["run", "a.jsonl", "--to", &upstream.url()];
+    let output = workdir.windrow(&run).await;
+    assert_eq!(output.code, 1, "{output:?}");
+    assert!(output.err.contains("4 of 4 lines completed"), "{output:?}");
+    assert!(output.err.contains(&format!("batch {batch} was removed")), "{output:?}");
+    assert_eq!(upstream.counts().requests, 4, "nothing was sent");
+    let fresh = output.command_after("to send every line again: ");
+    assert_eq!(workdir.shell(&fresh, &[]).await.code, 0, "{fresh}");
     assert_eq!(upstream.counts().requests, 8, "what was deleted is sent again");
+    // Other content under the same name is another run.
+    std::fs::remove_file(workdir.path("a.results.jsonl")).unwrap();
+    assert_eq!(workdir.windrow(&["delete", "last", "--yes"]).await.code, 0);
+    workdir.requests("a.jsonl", 2);
+    assert_eq!(workdir.windrow(&run).await.code, 0);
 }
 
 #[tokio::test]

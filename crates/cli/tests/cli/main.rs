@@ -4,15 +4,26 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod batches;
+mod calls;
+mod cancelled;
 mod config;
 mod demo;
 mod files;
 mod frozen;
 mod grants;
+mod hints;
+mod inputs;
+mod late;
 mod messages;
+mod moved;
+mod readme;
 mod results;
 mod run;
+mod same_run;
+mod same_url;
+mod saying;
 mod snapshots;
 mod stop;
 mod support;
+mod upstream;
 mod work;

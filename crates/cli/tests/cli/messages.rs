@@ -165,7 +165,7 @@ async fn what_cannot_be_published_is_a_dead_letter_until_it_is_sent_again() {
     let letters = rows(&until(&workdir, &dead, |output| !rows(output).is_empty()).await);
     let id = letters[0]["id"].as_str().unwrap();
     let output = workdir.windrow(&["dead-letters", "discard", id]).await;
-    assert_eq!(output.out.trim(), "Discarded 1 messages.");
+    assert_eq!(output.out.trim(), "Discarded 1 message.");
     assert!(workdir.windrow(&["dead-letters"]).await.out.contains("No dead letters."));
     stop(worker).await;
 }
@@ -202,7 +202,7 @@ async fn the_inbox_is_handled_and_whoever_takes_part_is_listed() {
     assert!(output.out.contains(&id), "{output:?}");
     let output = workdir.windrow(&["doctor", "--set", "messages.partitions=9"]).await;
     assert_eq!(output.code, 9, "{output:?}");
-    assert!(output.out.contains("8 partitions have no live owner"), "{output:?}");
+    assert!(output.out.contains("8 partitions without a live owner"), "{output:?}");
     let output = workdir.windrow(&["work", "--set", "messages.partitions=9"]).await;
     assert_eq!(output.code, 9, "{output:?}");
     assert!(output.err.contains("are not run by service"), "{output:?}");

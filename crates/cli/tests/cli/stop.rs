@@ -27,7 +27,7 @@ async fn a_run_that_is_interrupted_gives_back_what_it_held_and_goes_on_later() {
     upstream.set(Script::echo());
     let output = workdir.windrow(&args).await;
     assert_eq!(output.code, 0, "{output:?}");
-    assert!(output.err.contains("lines are done already"), "{output:?}");
+    assert!(output.err.contains("lines done already"), "{output:?}");
     assert_eq!(ids(&workdir.read("a.results.jsonl")), ids_of(1..=400));
     assert!(upstream.keys().values().all(|times| *times == 1), "no line was paid for twice");
 }

@@ -23,6 +23,14 @@ impl CommandOutput {
         Self { code, out: text(output.stdout), err: text(output.stderr) }
     }
 
+    /// The command that follows these words, to the end of its line.
+    pub(crate) fn command_after(&self, words: &str) -> String {
+        let text = format!("{}\n{}", self.out, self.err);
+        let (_, rest) = text.split_once(words).unwrap_or_else(|| panic!("no {words:?}: {self:?}"));
+        let at = rest.find("windrow ").unwrap_or_else(|| panic!("no command: {self:?}"));
+        rest[at..].lines().next().unwrap().to_owned()
+    }
+
     /// The one JSON document on standard output.
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(self.out.trim()).unwrap_or_else(|why| panic!("{why}: {self:?}"))
@@ -79,6 +87,18 @@ impl Workdir {
         environment: &[(&str, &str)],
     ) -> CommandOutput {
         CommandOutput::of(self.command(args, environment).output().await.unwrap())
+    }
+
+    /// Runs a line as a person types it into a shell, with the binary on the path.
+    pub(crate) async fn shell(&self, line: &str, environment: &[(&str, &str)]) -> CommandOutput {
+        let binary = Path::new(env!("CARGO_BIN_EXE_windrow"));
+        let path = std::env::var("PATH").unwrap_or_default();
+        let path = format!("{}:{path}", binary.parent().unwrap().display());
+        let mut command = Command::new("bash");
+        command.args(["-c", line]).current_dir(self.0.path()).env_clear().env("PATH", path);
+        command.env("HOME", self.path("home")).envs(environment.iter().copied());
+        command.stdin(Stdio::null()).kill_on_drop(true);
+        CommandOutput::of(command.output().await.unwrap())
     }
 
     pub(crate) fn spawn(&self, args: &[&str]) -> Child {

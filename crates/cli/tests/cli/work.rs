@@ -19,7 +19,7 @@ async fn a_worker_runs_what_was_taken_in_and_stops_when_asked() {
     signal(&worker, "TERM").await;
     let output = ended(worker).await;
     assert_eq!(output.code, 0, "{output:?}");
-    assert!(output.out.contains("Stopped: finished 60 lines, closed 1 batches"), "{output:?}");
+    assert!(output.out.contains("Stopped: finished 60 lines, closed 1 batch"), "{output:?}");
     for line in output.err.lines() {
         serde_json::from_str::<serde_json::Value>(line).unwrap();
     }
@@ -61,4 +61,38 @@ async fn a_worker_without_an_upstream_says_what_to_do() {
     let output = workdir.windrow(&["work"]).await;
     assert_eq!(output.code, 2, "{output:?}");
     assert!(output.err.contains("What to do: give one with --to"), "{output:?}");
+}
+
+/// A batch goes where a person moved it, and the audit log and `status` say so.
+#[tokio::test]
+async fn a_moved_batch_runs_at_its_new_upstream() {
+    let (workdir, upstream) = (Workdir::new(), Upstream::start(Script::echo()).await.unwrap());
+    let gone = "http://127.0.0.1:1/v1/";
+    workdir.requests("a.jsonl", 20);
+    assert_eq!(workdir.windrow(&["ingest", "a.jsonl", "--batch"]).await.code, 0);
+    let moved = workdir.windrow(&["batches", "move", "last", "--to", gone]).await;
+    assert_eq!(moved.code, 0, "{moved:?}");
+    assert!(
+        moved.out.contains("goes to http://127.0.0.1:1/v1 now; served by nobody."),
+        "{moved:?}"
+    );
+    let status = workdir.windrow(&["status", "last"]).await.out;
+    assert!(status.contains("upstream  http://127.0.0.1:1/v1\nserved by nobody\n"), "{status}");
+
+    let worker = workdir.spawn(&["work", "--to", &upstream.url()]);
+    let to = ["batches", "move", "last", "--to", &upstream.url(), "--json"];
+    let moved = workdir.windrow(&to).await.json();
+    assert_eq!(moved["batch"]["upstreams"], serde_json::json!([upstream.url()]));
+    let watched = workdir.windrow(&["watch", "last"]).await;
+    assert_eq!(watched.code, 0, "{watched:?}");
+    let listed = workdir.windrow(&["upstreams", "--json"]).await.json();
+    assert_eq!(listed["rows"][0]["upstream"], upstream.url());
+    assert_eq!((&listed["rows"][0]["has_key"], upstream.counts().requests), (&false.into(), 20));
+    assert!(listed["rows"][0]["served_by"][0].as_str().unwrap().starts_with("windrow work on "));
+    signal(&worker, "TERM").await;
+    assert_eq!(ended(worker).await.code, 0);
+    for wrong in [&["batches", "move", "last"][..], &["upstreams", "accept", "nobody"]] {
+        let refused = workdir.windrow(wrong).await;
+        assert_eq!(refused.code, 2, "{refused:?}");
+    }
 }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 /// Most samples that are kept, whatever the configuration says.
 const WINDOW_MAX: u32 = 4_096;
 
-/// Configuration.
+/// When a breaker opens, and for how long.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bounds {
     /// This many failures in a row open it, at least 1.
@@ -41,25 +41,25 @@ impl Default for Bounds {
 
 /// What the breaker lets through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Everything.
+pub enum BreakerState {
+    /// Every request may start.
     Closed,
-    /// Nothing.
+    /// No request may start.
     Open {
-        /// Until then.
+        /// When probes may start, in milliseconds of the caller's clock.
         until_ms: u64,
     },
-    /// Probes.
+    /// Only probes may start.
     HalfOpen,
 }
 
-impl State {
+impl BreakerState {
     /// The word that people and `--json` read.
     pub fn as_str(self) -> &'static str {
         match self {
-            State::Closed => "closed",
-            State::Open { .. } => "open",
-            State::HalfOpen => "half-open",
+            BreakerState::Closed => "closed",
+            BreakerState::Open { .. } => "open",
+            BreakerState::HalfOpen => "half-open",
         }
     }
 }
@@ -67,18 +67,19 @@ impl State {
 /// Whether a request may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permit {
-    /// It may.
+    /// It may start.
     Yes,
-    /// It may, and decides for the others: report it or release it.
+    /// It may start as a probe, which decides for the others: the caller reports its outcome or
+    /// releases it.
     Probe,
-    /// It may not.
+    /// It may not start.
     No {
-        /// Ask again then, or when a probe has reported.
+        /// When to ask again, unless a probe reports before.
         until_ms: u64,
     },
 }
 
-/// Guards one target.
+/// The breaker of one target.
 #[derive(Clone, Debug)]
 pub struct Breaker {
     bounds: Bounds,
@@ -95,7 +96,7 @@ pub struct Breaker {
 }
 
 impl Breaker {
-    /// Closed.
+    /// A closed breaker.
     pub fn new(mut bounds: Bounds) -> Self {
         bounds.failures_max = bounds.failures_max.max(1);
         bounds.probes = bounds.probes.max(1);
@@ -114,24 +115,41 @@ impl Breaker {
     }
 
     /// What it lets through at that time.
-    pub fn state(&self, now_ms: u64) -> State {
+    pub fn state(&self, now_ms: u64) -> BreakerState {
         match self.open_until_ms {
-            None => State::Closed,
-            Some(until_ms) if now_ms < until_ms => State::Open { until_ms },
-            Some(_) => State::HalfOpen,
+            None => BreakerState::Closed,
+            Some(until_ms) if now_ms < until_ms => BreakerState::Open { until_ms },
+            Some(_) => BreakerState::HalfOpen,
+        }
+    }
+
+    /// The share of failures among the last samples, of as many as the window has room for: a few say little.
+    pub fn failing(&self) -> f64 {
+        f64::from(self.window_failures) / f64::from(self.bounds.window.max(1))
+    }
+
+    /// Until when it is open, then half-open; none while it is closed.
+    pub fn open_until_ms(&self) -> Option<u64> {
+        self.open_until_ms
+    }
+
+    /// Opens it for a reason that no sample shows; one that is open stays as it is.
+    pub fn trip(&mut self, now_ms: u64) {
+        if self.open_until_ms.is_none() {
+            self.open(now_ms);
         }
     }
 
     /// Asks for one request.
     pub fn may_start(&mut self, now_ms: u64) -> Permit {
         match self.state(now_ms) {
-            State::Closed => Permit::Yes,
-            State::Open { until_ms } => Permit::No { until_ms },
-            State::HalfOpen if self.probes_out < self.bounds.probes => {
+            BreakerState::Closed => Permit::Yes,
+            BreakerState::Open { until_ms } => Permit::No { until_ms },
+            BreakerState::HalfOpen if self.probes_out < self.bounds.probes => {
                 self.probes_out += 1;
                 Permit::Probe
             }
-            State::HalfOpen => {
+            BreakerState::HalfOpen => {
                 Permit::No { until_ms: now_ms.saturating_add(self.bounds.open_ms_min) }
             }
         }

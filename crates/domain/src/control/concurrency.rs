@@ -1,7 +1,8 @@
 //! How many requests a target gets at once: additive increase, multiplicative decrease.
 //!
 //! Holds throughout: the limit doubles until the first congestion and then grows by one; it grows
-//! only while it is used, and shrinks once for all the requests that met the same congestion.
+//! only while it is used, and shrinks once for all the requests that met the same congestion. After a
+//! time in which nothing got through at all, it doubles again up to half of what it was before.
 //! Absent on purpose: latency as a sign of congestion. An answer may take as long as its content
 //! asks for, so a slow one says nothing about the target.
 
@@ -10,7 +11,7 @@ use super::{real, whole};
 /// The limit is really used from this share on.
 const USED_MIN: f64 = 0.9;
 
-/// Configuration.
+/// Between which limits the controller moves, and how far a decrease goes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bounds {
     /// Lowest limit, at least 1.
@@ -63,6 +64,10 @@ pub struct Concurrency {
     /// No congestion was met yet.
     doubling: bool,
     decreased_ms: Option<u64>,
+    /// The limit at the first decrease since the last good answer.
+    before: Option<u32>,
+    /// It doubles up to here.
+    doubles_to: u32,
 }
 
 impl Concurrency {
@@ -71,7 +76,15 @@ impl Concurrency {
         bounds.min = bounds.min.max(1);
         bounds.max = bounds.max.max(bounds.min);
         let limit = bounds.start.clamp(bounds.min, bounds.max);
-        Self { bounds, limit, good: 0, doubling: true, decreased_ms: None }
+        Self {
+            bounds,
+            limit,
+            good: 0,
+            doubling: true,
+            decreased_ms: None,
+            before: None,
+            doubles_to: 0,
+        }
     }
 
     /// Most requests in flight.
@@ -94,23 +107,37 @@ impl Concurrency {
     }
 
     fn grow(&mut self, in_flight: u32) {
+        if let Some(before) = self.before.take() {
+            // Down at the least, the limit says how long nothing got through, not what the target bears.
+            let all_failed = self.limit == self.bounds.min;
+            self.doubles_to = if all_failed { self.decreased(before) } else { 0 };
+        }
         if f64::from(in_flight) < f64::from(self.limit) * USED_MIN {
             return;
         }
         self.good += 1;
         if self.good >= self.limit {
-            let step = if self.doubling { self.limit } else { 1 };
+            let step = match self.doubles_to.checked_sub(self.limit) {
+                Some(room) if room > 0 && !self.doubling => self.limit.min(room),
+                Some(_) | None if self.doubling => self.limit,
+                Some(_) | None => 1,
+            };
             self.limit = self.limit.saturating_add(step).min(self.bounds.max);
             self.good = 0;
         }
     }
 
     fn shrink(&mut self, now_ms: u64) {
-        let left = whole(real(self.limit.into()) * self.bounds.backoff);
-        // A backoff of 1 or more is none; at least one goes.
-        self.limit = left.min(self.limit.saturating_sub(1)).max(self.bounds.min);
+        self.before.get_or_insert(self.limit);
+        self.limit = self.decreased(self.limit);
         self.good = 0;
         self.doubling = false;
         self.decreased_ms = Some(now_ms);
+    }
+
+    fn decreased(&self, limit: u32) -> u32 {
+        let left = whole(real(limit.into()) * self.bounds.backoff);
+        // A backoff of 1 or more is none; at least one goes.
+        left.min(limit.saturating_sub(1)).max(self.bounds.min)
     }
 }

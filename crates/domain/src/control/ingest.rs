@@ -16,7 +16,7 @@ const ROWS_COST: f64 = 1.5;
 /// cut by their bytes.
 const CHUNKS_LATE_MAX: u32 = 3;
 
-/// Configuration.
+/// Between which sizes the controller moves, and which latencies it aims at.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bounds {
     /// Fewest rows that a full chunk has, at least 1.

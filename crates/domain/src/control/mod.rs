@@ -7,24 +7,28 @@
 
 pub mod breaker;
 pub mod concurrency;
+mod fading;
 pub mod ingest;
 pub mod pace;
 pub mod pressure;
 pub mod slice;
 
+pub use fading::Fading;
+
 /// A mean in which older samples fade.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Ewma(Option<f64>);
+pub struct Ewma(Option<f64>);
 
 impl Ewma {
     /// `weight` is the share of the new sample, in `0.0..=1.0`; the first one counts whole.
-    fn observe(&mut self, sample: f64, weight: f64) {
+    pub fn observe(&mut self, sample: f64, weight: f64) {
         if is_amount(sample) {
             self.0 = Some(self.0.map_or(sample, |mean| mean + (sample - mean) * weight));
         }
     }
 
-    fn get(self) -> Option<f64> {
+    /// The average; none before the first sample.
+    pub fn get(self) -> Option<f64> {
         self.0
     }
 }

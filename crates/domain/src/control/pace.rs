@@ -2,7 +2,8 @@
 //!
 //! Holds throughout: never more than `burst` at once and `per_sec_max` after it, to the millisecond;
 //! nothing before the time the host asked to wait for; while the host throttles, a delay between any
-//! two starts.
+//! two starts. A delay that grew while nothing else was answered says how long that lasted, not which
+//! pace the host bears: the first good answer takes it back to one doubling of what was before.
 
 use super::{is_amount, real, whole_ms};
 use crate::attempt::{Class, Failure};
@@ -12,7 +13,7 @@ const DECAY: f64 = 0.9;
 /// A delay below this is none: time comes in milliseconds.
 const DELAY_MS_LEAST: f64 = 1.0;
 
-/// Configuration.
+/// The rate of a host, and the delays of one that throttles.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bounds {
     /// Most starts per second; none for as many as there are.
@@ -57,6 +58,10 @@ pub struct Pace {
     delayed_ms: f64,
     /// The delay does not double before.
     doubles_ms: u64,
+    /// The delay before the first doubling since the last good answer.
+    calm_ms: f64,
+    /// Doublings since the last good answer.
+    doublings: u32,
 }
 
 impl Pace {
@@ -77,6 +82,8 @@ impl Pace {
             delay_ms: 0.0,
             delayed_ms: 0.0,
             doubles_ms: 0,
+            calm_ms: 0.0,
+            doublings: 0,
         }
     }
 
@@ -109,10 +116,23 @@ impl Pace {
         if now_ms < self.doubles_ms {
             return;
         }
-        self.delay_ms = (self.delay_ms * 2.0).max(self.delay_ms_min).min(self.delay_ms_max);
+        if self.doublings == 0 {
+            self.calm_ms = self.delay_ms;
+        }
+        self.doublings = self.doublings.saturating_add(1);
+        self.delay_ms = self.doubled(self.delay_ms);
         self.delayed_ms = self.delayed_ms.max(real(now_ms) + self.delay_ms);
         let window_ms = self.delay_window_ms.max(whole_ms(self.delay_ms));
         self.doubles_ms = now_ms.saturating_add(window_ms);
+    }
+
+    /// The host fails without a word about how long: it is slowed down a little, at most to this delay. A
+    /// longer one that it has already stays.
+    pub fn failing(&mut self, now_ms: u64, delay_ms_max: u64) {
+        let usual = self.delay_ms_max;
+        self.delay_ms_max = real(delay_ms_max).max(self.delay_ms).min(usual);
+        self.throttled(now_ms);
+        self.delay_ms_max = usual;
     }
 
     /// A request failed: a host that throttles is slowed down, and one that asked to wait is left alone
@@ -132,10 +152,19 @@ impl Pace {
 
     /// The host gave a good answer.
     pub fn good(&mut self) {
+        if std::mem::take(&mut self.doublings) > 1 {
+            self.delay_ms = self.doubled(self.calm_ms).min(self.delay_ms);
+            // The wait behind the last start was one of the bad time.
+            self.delayed_ms = 0.0;
+        }
         self.delay_ms *= DECAY;
         if self.delay_ms < DELAY_MS_LEAST {
             self.delay_ms = 0.0;
         }
+    }
+
+    fn doubled(&self, delay_ms: f64) -> f64 {
+        (delay_ms * 2.0).max(self.delay_ms_min).min(self.delay_ms_max)
     }
 
     /// The delay between any two starts.

@@ -12,7 +12,7 @@ const ABOVE_MAX: f64 = 0.25;
 /// The share of a new sample.
 const WEIGHT: f64 = 0.3;
 
-/// Configuration.
+/// How much processor and memory the process may use before it claims less.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bounds {
     /// Share of all cores that the process may use freely.
@@ -27,7 +27,7 @@ impl Default for Bounds {
     }
 }
 
-/// Watches the process.
+/// How loaded the process is, from samples of its processor time and memory.
 #[derive(Clone, Debug)]
 pub struct Pressure {
     bounds: Bounds,
@@ -37,7 +37,7 @@ pub struct Pressure {
 }
 
 impl Pressure {
-    /// No pressure.
+    /// A controller without samples: there is no pressure.
     pub fn new(bounds: Bounds) -> Self {
         let (cpu, memory) = (Ewma::default(), Ewma::default());
         Self { bounds, cpu, memory, memory_bytes: 0 }

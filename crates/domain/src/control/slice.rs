@@ -14,7 +14,7 @@ const WEIGHT_MAX: f64 = 0.7;
 const WEIGHT_BYTES: f64 = 1.0 / 64.0;
 const FADE_BYTES: f64 = 1.0 - 1.0 / 256.0;
 
-/// Configuration.
+/// Between which sizes claims are, how long their lines should take, and how long leases are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bounds {
     /// How long the lines of one claim should take.
@@ -58,7 +58,7 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// Knows nothing yet.
+    /// A controller without samples: claims begin at their first size.
     pub fn new(bounds: Bounds) -> Self {
         let (item_ms, line_bytes) = (Ewma::default(), Ewma::default());
         Self { bounds, item_ms, line_bytes, line_bytes_top: 0.0 }

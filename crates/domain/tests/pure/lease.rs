@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
-use windrow_domain::lease::{Loss, TRANCHE_LINES_MAX, on_loss};
+use windrow_domain::lease::{Loss, TRANCHE_LINES_MAX, is_suspect, on_loss};
 
 /// Lines that wait together: how many leases they were lost in, the most of them in one tranche.
 struct Waiting {
@@ -26,13 +26,14 @@ fn run(lines: u64, killers: &[u64], tranche_max: usize, crashes_max: u32) -> (Ve
             }
             losses += 1;
             assert!(losses < 100_000, "it never ends");
-            match on_loss(tranche.len() as u64, waiting.crashes, crashes_max) {
+            let lines = tranche.len() as u64;
+            let alone = is_suspect(lines, waiting.crashes, crashes_max);
+            match on_loss(lines, waiting.crashes, alone, crashes_max) {
                 Loss::Fail => failed.extend(tranche),
-                Loss::Return { tranche_max } => queue.push_back(Waiting {
-                    lines: tranche,
-                    crashes: waiting.crashes + 1,
-                    tranche_max: tranche_max as usize,
-                }),
+                Loss::Return { tranche_max, crashes } => {
+                    let tranche_max = tranche_max as usize;
+                    queue.push_back(Waiting { lines: tranche, crashes, tranche_max });
+                }
             }
         }
     }
@@ -63,10 +64,15 @@ proptest! {
     }
 
     #[test]
-    fn only_a_line_that_is_alone_can_fail(lines: u64, crashes: u32, crashes_max: u32) {
-        match on_loss(lines, crashes, crashes_max) {
-            Loss::Fail => prop_assert!(lines <= 1),
-            Loss::Return { tranche_max } => {
+    fn only_a_line_that_ran_alone_can_fail(
+        lines: u64,
+        crashes: u32,
+        alone: bool,
+        crashes_max: u32,
+    ) {
+        match on_loss(lines, crashes, alone, crashes_max) {
+            Loss::Fail => prop_assert!(lines <= 1 && alone),
+            Loss::Return { tranche_max, .. } => {
                 prop_assert!((1..=TRANCHE_LINES_MAX).contains(&tranche_max));
                 prop_assert!(lines < 2 || u64::from(tranche_max) < lines);
             }
@@ -76,10 +82,18 @@ proptest! {
 
 #[test]
 fn a_line_alone_gets_all_its_chances() {
-    assert_eq!(on_loss(1, 0, 3), Loss::Return { tranche_max: 1 });
-    assert_eq!(on_loss(1, 1, 3), Loss::Return { tranche_max: 1 });
-    assert_eq!(on_loss(1, 2, 3), Loss::Fail);
-    assert_eq!(on_loss(1, u32::MAX, 3), Loss::Fail);
-    assert_eq!(on_loss(2, u32::MAX, 3), Loss::Return { tranche_max: 1 });
-    assert_eq!(on_loss(u64::MAX, 0, 0), Loss::Return { tranche_max: TRANCHE_LINES_MAX });
+    let back = |tranche_max, crashes| Loss::Return { tranche_max, crashes };
+    assert_eq!(on_loss(1, 0, true, 3), back(1, 1));
+    assert_eq!(on_loss(1, 1, false, 3), back(1, 2));
+    assert_eq!(on_loss(1, 2, true, 3), Loss::Fail);
+    assert_eq!(on_loss(1, u32::MAX, true, 3), Loss::Fail);
+    assert_eq!(on_loss(2, u32::MAX, true, 3), back(1, u32::MAX));
+    assert_eq!(on_loss(u64::MAX, 0, true, 0), back(TRANCHE_LINES_MAX, 1));
+}
+
+#[test]
+fn a_suspect_that_did_not_run_alone_is_not_charged() {
+    for crashes in [2, 3, u32::MAX] {
+        assert_eq!(on_loss(1, crashes, false, 3), Loss::Return { tranche_max: 1, crashes });
+    }
 }

@@ -13,3 +13,4 @@ mod lease;
 mod lines;
 mod output;
 mod retry;
+mod upstream;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use proptest::prelude::*;
 use windrow_domain::attempt::{Class, Failure, Status};
-use windrow_domain::retry::{Decision, GiveUpPolicy, Policy};
+use windrow_domain::retry::{Decision, GiveUpPolicy, Overrides, Policy};
 
 fn failure(class: Class, retry_after: Option<Duration>) -> Failure {
     let mut failure = Failure::new(class, "http_503", "Busy.");
@@ -24,6 +24,10 @@ fn policy() -> impl Strategy<Value = Policy> {
             attempts_not_found_max,
             backoff_ms_min,
             backoff_ms_max,
+            backoff_timeout_ms_min: backoff_ms_min / 2,
+            backoff_unacceptable_ms_min: backoff_ms_min / 3,
+            backoff_not_found_ms_min: backoff_ms_min * 2,
+            backoff_throttled_ms_max: 5_000,
         },
     )
 }
@@ -35,6 +39,10 @@ fn wild() -> impl Strategy<Value = Policy> {
         attempts_not_found_max: b,
         backoff_ms_min: c,
         backoff_ms_max: d,
+        backoff_timeout_ms_min: d,
+        backoff_unacceptable_ms_min: c,
+        backoff_not_found_ms_min: c,
+        backoff_throttled_ms_max: c,
     })
 }
 
@@ -48,7 +56,9 @@ fn roll() -> impl Strategy<Value = f64> {
 
 proptest! {
     #[test]
-    fn a_line_is_tried_at_most_as_often_as_its_class_allows(policy in policy(), class in class()) {
+    fn a_line_is_tried_at_most_as_often_as_its_class_allows(
+        policy in policy(), class in class().prop_filter("counted", |class| class.is_counted()),
+    ) {
         let mut attempts = 0;
         let ending = loop {
             attempts += 1;
@@ -62,6 +72,18 @@ proptest! {
         prop_assert!(class != Class::Permanent || attempts == 1);
         let expected = if class == Class::NotFound { Status::NotFound } else { Status::Failed };
         prop_assert_eq!(ending, expected);
+    }
+
+    #[test]
+    fn no_line_fails_because_its_target_throttles(policy in policy(), attempt: u32, roll in roll()) {
+        let now = Timestamp::UNIX_EPOCH;
+        let attempt = attempt.min(u32::MAX - 1);
+        let decision = policy.decide(attempt, &failure(Class::Throttled, None), now, roll);
+        let Decision::Again { not_before } = decision else {
+            return Err(TestCaseError::fail("it was given up on"));
+        };
+        let wait = Duration::try_from(not_before.duration_since(now)).unwrap();
+        prop_assert!(wait <= Duration::from_millis(policy.backoff_throttled_ms_max));
     }
 
     #[test]
@@ -90,14 +112,16 @@ proptest! {
 
     #[test]
     fn no_number_makes_it_panic(
-        policy in wild(), class in class(), attempt: u32, roll in roll(),
+        policy in wild(), class in class(), attempt: u32, roll in roll(), failing in roll(),
         asked in prop::option::of(any::<Duration>()), micros: i64,
     ) {
         let now = Timestamp::from_microsecond(micros).unwrap_or(Timestamp::MAX);
         let delay = policy.delay(attempt, asked, roll);
         prop_assert!(delay <= Duration::from_millis(policy.backoff_ms_max));
-        match policy.decide(attempt, &failure(class, asked), now, roll) {
+        match policy.decide_amid(attempt, &failure(class, asked), now, roll, failing) {
             Decision::Again { not_before } => {
+                let wait = Duration::try_from(not_before.duration_since(now)).unwrap();
+                prop_assert!(wait <= Duration::from_millis(policy.backoff_ms_max));
                 prop_assert!(not_before >= now);
                 prop_assert!(attempt < policy.attempts_max(class));
                 prop_assert!(class != Class::Permanent || attempt == 0);
@@ -159,4 +183,61 @@ fn the_default_policy_waits_longer_each_time() {
         serde_json::from_str::<Policy>(&serde_json::to_string(&policy).unwrap()).unwrap(),
         policy
     );
+}
+
+#[test]
+fn a_target_may_have_bounds_of_its_own() {
+    let engine = Policy::default();
+    assert_eq!(engine.with(&Overrides::default()), engine);
+    let own = Overrides {
+        attempts_max: Some(2),
+        backoff_ms_max: Some(9),
+        backoff_not_found_ms_min: Some(7),
+        ..Overrides::default()
+    };
+    let both = engine.with(&own);
+    assert_eq!((both.attempts_max, both.backoff_ms_max), (2, 9));
+    assert_eq!((both.backoff_not_found_ms_min, both.backoff_timeout_ms_min), (7, 1_000));
+    assert_eq!(both.backoff_ms_min, engine.backoff_ms_min);
+}
+
+/// The wait after the first attempt of that class, amid a share of failures, with the most jitter.
+fn first_wait(policy: &Policy, class: Class, failing: f64) -> u128 {
+    let now = Timestamp::UNIX_EPOCH;
+    match policy.decide_amid(1, &failure(class, None), now, 1.0, failing) {
+        Decision::Again { not_before } => not_before.duration_since(now).as_millis().unsigned_abs(),
+        Decision::GiveUp(status) => panic!("{status:?}"),
+    }
+}
+
+#[test]
+fn waits_differ_by_class() {
+    let policy = Policy::default();
+    let wait = |class| first_wait(&policy, class, 0.0);
+    assert_eq!((wait(Class::Throttled), wait(Class::Server)), (500, 500));
+    assert_eq!((wait(Class::Network), wait(Class::Timeout)), (1_000, 1_000));
+    assert_eq!((wait(Class::Unacceptable), wait(Class::NotFound)), (1_000, 66_000));
+    let now = Timestamp::UNIX_EPOCH;
+    let missing = policy.decide_amid(1, &failure(Class::NotFound, None), now, 0.0, 0.0);
+    let minute = now.checked_add(Duration::from_secs(60)).unwrap();
+    assert_eq!(missing, Decision::Again { not_before: minute }, "a minute at least");
+    // Messages wait the same for all.
+    for class in [Class::Server, Class::Timeout, Class::NotFound] {
+        let Decision::Again { not_before } = policy.decide(1, &failure(class, None), now, 1.0)
+        else {
+            panic!("it is given up on");
+        };
+        assert_eq!(not_before.duration_since(now).as_millis(), 500);
+    }
+}
+
+#[test]
+fn waits_grow_with_the_share_of_failures_up_to_their_bound() {
+    let policy = Policy::default();
+    let wait = |failing| first_wait(&policy, Class::Server, failing);
+    assert_eq!([0.0, 0.1, 0.5, 1.0, 7.0, f64::NAN].map(wait), [500, 950, 2_750, 5_000, 5_000, 500]);
+    assert_eq!(first_wait(&policy, Class::Throttled, 1.0), 500, "its pace spaces it");
+    assert_eq!(first_wait(&policy, Class::NotFound, 1.0), 66_000);
+    let short = Policy { backoff_ms_max: 700, ..policy };
+    assert_eq!(first_wait(&short, Class::Timeout, 1.0), 700);
 }

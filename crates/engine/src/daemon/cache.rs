@@ -29,6 +29,11 @@ impl StatusCache {
         }
     }
 
+    /// Forgets a batch that changes: what is asked next is read from the store.
+    pub(super) fn forget(&self, batch: BatchId) {
+        self.0.lock().remove(&batch);
+    }
+
     /// The batch, when it is known, fresh, and may be seen.
     pub(super) fn get(&self, scope: &Scope, batch: BatchId, now_ms: u64) -> Option<Batch> {
         let known = self.0.lock();

@@ -13,8 +13,9 @@ use tokio::task::JoinSet;
 use tracing::Instrument as _;
 use windrow_domain::BatchId;
 use windrow_domain::backoff::Backoff;
+use windrow_domain::millis;
 
-use super::{Event, StatusCache};
+use super::{EngineEvent, StatusCache};
 use crate::clock::Clock;
 use crate::finalise::{Closing, Error, Finaliser};
 use crate::progress::Meter;
@@ -30,11 +31,11 @@ const FAILED_MAX: usize = 64;
 /// The waits after a closing that failed.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
 
-/// Closes batches.
+/// Takes batches that ended, has them finalised and reports their end.
 pub(super) struct Closer {
     pub(super) finaliser: Arc<Finaliser>,
     pub(super) queue: mpsc::Receiver<BatchId>,
-    pub(super) events: broadcast::Sender<Event>,
+    pub(super) events: broadcast::Sender<EngineEvent>,
     pub(super) cache: StatusCache,
     pub(super) clock: Clock,
     pub(super) meter: Meter,
@@ -49,7 +50,7 @@ impl Closer {
     pub(super) fn new(
         finaliser: Arc<Finaliser>,
         queue: mpsc::Receiver<BatchId>,
-        events: broadcast::Sender<Event>,
+        events: broadcast::Sender<EngineEvent>,
         cache: StatusCache,
         clock: Clock,
         meter: Meter,
@@ -119,7 +120,7 @@ impl Closer {
                 tracing::info!(%batch, state = %closed.state, "closed");
                 self.cache.put(&closed, self.clock.millis());
                 // There may be no subscriber.
-                let _ = self.events.send(Event::Closed { batch: closed });
+                let _ = self.events.send(EngineEvent::Closed { batch: closed });
             }
             Ok(Closing::Left) => {
                 self.failed.remove(&batch);
@@ -134,11 +135,11 @@ impl Closer {
         self.meter.set_store_trouble(Some(sentence.clone()));
         let mut backoff = self.failed.get(&batch).map_or(BACKOFF, |(_, backoff)| *backoff);
         if self.failed.len() < FAILED_MAX || self.failed.contains_key(&batch) {
-            let wait = u64::try_from(backoff.next(1.0).as_millis()).unwrap_or(u64::MAX);
+            let wait = millis(backoff.next(1.0));
             let at = self.clock.millis().saturating_add(wait);
             self.failed.insert(batch, (at, backoff));
         }
-        let _ = self.events.send(Event::OutputFailed { batch, error: sentence });
+        let _ = self.events.send(EngineEvent::OutputFailed { batch, error: sentence });
     }
 }
 

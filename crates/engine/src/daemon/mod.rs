@@ -20,12 +20,14 @@ use crate::Options;
 use crate::clock::Clock;
 use crate::execute::Executor;
 use crate::finalise::Finaliser;
+use crate::liveness::SilenceWatch;
 use crate::member::Membership;
 use crate::progress::{Meter, Progress};
 use crate::retry::with_retry;
 use crate::signal::{Stop, Wake};
 use crate::storage::Storage;
 use crate::sweep::{Sweeper, find_unclosed};
+use crate::upstream_check::UpstreamCheck;
 use crate::worker::{Worker, WorkerDeps};
 use cache::StatusCache;
 use closer::{Closer, QUEUE_MAX};
@@ -40,7 +42,7 @@ const CLOSED_MS: u64 = 1_000;
 
 /// Something that subscribers hear of, after its commit.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub enum EngineEvent {
     /// A batch was closed; its outputs are in place.
     Closed {
         /// The batch as it is now.
@@ -195,14 +197,17 @@ impl Running {
     }
 
     /// Asks it to stop and waits until it has ended: what is in flight may finish within the grace time.
-    pub async fn stop(self) -> windrow_store::Result<Report> {
+    pub async fn stop(mut self) -> windrow_store::Result<Report> {
         self.handle.stop();
         self.wait().await
     }
 
     /// Waits until it ends: when it is stopped by its handle or signal, or has done what it was built for.
-    pub async fn wait(mut self) -> windrow_store::Result<Report> {
-        let ended = self.task.join_next().await.expect("one task was started");
+    ///
+    /// # Panics
+    /// When it is called again after it has said how the engine ended.
+    pub async fn wait(&mut self) -> windrow_store::Result<Report> {
+        let ended = self.task.join_next().await.expect("the end of an engine is told once");
         match ended {
             Ok(report) => report,
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
@@ -223,7 +228,7 @@ pub struct Handle {
     stop: Stop,
     wake: Wake,
     meter: Meter,
-    events: broadcast::Sender<Event>,
+    events: broadcast::Sender<EngineEvent>,
     cache: StatusCache,
 }
 
@@ -244,7 +249,7 @@ impl Handle {
     }
 
     /// Hears of batches that are closed, or cannot be.
-    pub fn subscribe(&self) -> broadcast::Receiver<Event> {
+    pub fn subscribe(&self) -> broadcast::Receiver<EngineEvent> {
         self.events.subscribe()
     }
 
@@ -254,6 +259,11 @@ impl Handle {
             Some(batch) => Ok(batch),
             None => self.store.batch(scope, batch).await,
         }
+    }
+
+    /// Says that a closed batch changes, so that [`Handle::status`] reads it anew.
+    pub fn forget_status(&self, batch: BatchId) {
+        self.cache.forget(batch);
     }
 }
 
@@ -296,7 +306,16 @@ impl Engine {
     /// Runs until it is stopped, or until what it was built for has happened.
     pub async fn run(self) -> windrow_store::Result<Report> {
         let Engine { parts, handle } = self;
-        let membership = Membership::new(parts.store.clone(), parts.service.clone());
+        let upstreams = parts.executor.clone().map(|executor| {
+            UpstreamCheck::new(parts.store.clone(), executor, handle.meter.clone())
+        });
+        let membership = Membership::new(
+            parts.store.clone(),
+            parts.service.clone(),
+            parts.storage.as_ref(),
+            parts.options.live_folder.clone(),
+            upstreams.clone(),
+        );
         let trouble = |error: &windrow_store::Error| {
             let sentence = format!("could not join: {}", chain(error));
             tracing::warn!("{sentence}");
@@ -304,14 +323,22 @@ impl Engine {
         };
         let seed = parts.seed.unwrap_or_else(|| membership.instance().0.as_u64_pair().1);
         let mut rng = fastrand::Rng::with_seed(seed);
-        let join = || membership.join();
+        let join = || async {
+            if let Some(upstreams) = &upstreams {
+                upstreams.step().await?;
+            }
+            membership.join().await
+        };
         let joined = with_retry(&parts.clock, &parts.stop, &mut rng, trouble, join).await;
         if parts.stop.is_given() {
             return Ok(Report::default());
         }
         joined?;
+        if let Err(error) = membership.compare_storages().await {
+            tracing::debug!(error = %chain(&error), "the storages of other processes are not known");
+        }
         let (to_closer, queue) = mpsc::channel(QUEUE_MAX);
-        let services = Services { parts, handle, membership, to_closer };
+        let services = Services { parts, handle, membership, upstreams, to_closer };
         services.run(queue, rng).await
     }
 }
@@ -321,6 +348,8 @@ struct Services {
     parts: Builder,
     handle: Handle,
     membership: Membership,
+    /// None for an engine that runs no lines.
+    upstreams: Option<UpstreamCheck>,
     to_closer: mpsc::Sender<BatchId>,
 }
 
@@ -344,7 +373,14 @@ impl Services {
         let stop = closer_stop.clone();
         closing.spawn(async move { closer.run(&stop).await });
         let mut others = JoinSet::new();
-        self.start_others(&mut others, finaliser, rng.fork(), &others_stop);
+        let sweeper = self.sweeper(finaliser, rng.fork());
+        // Before the first claim, which otherwise finds what is left and not what a dead process holds.
+        match sweeper.take_over().await {
+            Ok(swept) if swept.buried == 0 => {}
+            Ok(swept) => tracing::info!(?swept, "took over from processes that died"),
+            Err(error) => tracing::warn!(error = %chain(&error), "the dead were not looked for"),
+        }
+        self.start_others(&mut others, sweeper, &others_stop);
 
         let worked = self.work(rng).await;
         if worked.is_ok() {
@@ -371,30 +407,33 @@ impl Services {
             .following(membership)
     }
 
-    /// The heartbeat, the sweeper, and the task that watches for the end.
-    fn start_others(
-        &self,
-        others: &mut JoinSet<()>,
-        finaliser: Arc<Finaliser>,
-        rng: fastrand::Rng,
-        stop: &Stop,
-    ) {
-        let (clock, options) = (self.parts.clock.clone(), self.parts.options.clone());
-        let (membership, stop) = (self.membership.clone(), stop.clone());
-        let every = Duration::from_millis(options.heartbeat_ms);
-        let (beat_clock, beat_stop) = (clock.clone(), stop.clone());
-        let beating = membership.clone();
-        others.spawn(async move { beating.run(&beat_clock, every, &beat_stop).await });
-        let sweeper = Sweeper {
+    fn sweeper(&self, finaliser: Arc<Finaliser>, rng: fastrand::Rng) -> Sweeper {
+        let options = &self.parts.options;
+        Sweeper {
             store: self.parts.store.clone(),
-            membership,
-            clock,
-            options,
+            membership: self.membership.clone(),
+            clock: self.parts.clock.clone(),
+            options: options.clone(),
             finaliser,
             finalizing: self.to_closer.clone(),
             rng,
+            silence: SilenceWatch::new(options.sweep_every_max, options.member_stale_after),
             round: 0,
-        };
+            wake: self.handle.wake.clone(),
+        }
+    }
+
+    /// The heartbeat, the sweeper, and the task that watches for the end.
+    fn start_others(&self, others: &mut JoinSet<()>, sweeper: Sweeper, stop: &Stop) {
+        let (clock, membership) = (self.parts.clock.clone(), self.membership.clone());
+        let (every, stop) = (self.parts.options.heartbeat_every, stop.clone());
+        let beat_stop = stop.clone();
+        let (beating, beat_clock) = (membership.clone(), clock.clone());
+        others.spawn(async move { beating.run(&beat_clock, every, &beat_stop).await });
+        if let Some(upstreams) = self.upstreams.clone() {
+            let stop = stop.clone();
+            others.spawn(async move { upstreams.run(&membership, &clock, every, &stop).await });
+        }
         let sweep_stop = stop.clone();
         others.spawn(async move { sweeper.run(&sweep_stop).await });
         let (watcher, until) = (self.handle.clone(), self.parts.until);
@@ -408,7 +447,9 @@ impl Services {
 
     /// Works, or waits to be stopped when there is nothing to work with.
     async fn work(&self, rng: fastrand::Rng) -> windrow_store::Result<u64> {
-        let Some(executor) = self.parts.executor.clone() else {
+        let (Some(executor), Some(upstreams)) =
+            (self.parts.executor.clone(), self.upstreams.clone())
+        else {
             self.parts.stop.given().await;
             return Ok(0);
         };
@@ -417,6 +458,7 @@ impl Services {
         let deps = WorkerDeps {
             store: self.parts.store.clone(),
             executor,
+            upstreams,
             membership: self.membership.clone(),
             clock: self.parts.clock.clone(),
             options: self.parts.options.clone(),
@@ -431,7 +473,7 @@ impl Services {
 
     /// Waits for a service to end, no longer than the grace time.
     async fn in_grace<T>(&self, ending: impl Future<Output = T>) -> Option<T> {
-        let grace = Duration::from_millis(self.parts.options.grace_ms);
+        let grace = self.parts.options.grace;
         tokio::select! {
             ended = ending => Some(ended),
             () = self.parts.clock.sleep(grace) => None,

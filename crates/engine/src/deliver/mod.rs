@@ -9,8 +9,6 @@
 
 mod inbox;
 mod route;
-mod secret;
-pub mod signature;
 pub mod webhook;
 
 use std::collections::BTreeMap;
@@ -21,16 +19,17 @@ use jiff::Timestamp;
 use windrow_domain::Owner;
 use windrow_domain::attempt::Failure;
 
+pub use crate::http::secret::{BadOption, Secret, shown};
+pub use crate::http::signature;
 pub use inbox::{Inbox, IncomingMessage};
 pub use route::{NameTwice, Pattern, Patterns, Route, Routes};
-pub use secret::{BadOption, Secret, shown};
 
 /// One message on its way out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutgoingMessage {
-    /// The same at every try: receivers know repeats by it.
+    /// The same at every attempt: receivers know repeats by it.
     pub id: String,
-    /// Whose it is.
+    /// The owner of the message.
     pub owner: Owner,
     /// The stream it belongs to; messages of one stream arrive in order.
     pub stream: String,
@@ -42,7 +41,7 @@ pub struct OutgoingMessage {
     pub headers: BTreeMap<String, String>,
     /// When it was sent.
     pub sent_at: Timestamp,
-    /// Which try this is, from 1.
+    /// Which attempt this is, from 1.
     pub attempt: u32,
 }
 
@@ -53,6 +52,6 @@ pub trait Publisher: Send + Sync + 'static {
     fn name(&self) -> &str;
 
     /// Sends; `Ok` when the other side has it durably. At least once: the receiver knows repeats by
-    /// the id. Whether a failure counts as a try is said by [`Failure::is_unavailable`].
+    /// the id. Whether a failure counts as an attempt is said by [`Failure::is_unavailable`].
     async fn publish(&self, message: &OutgoingMessage) -> Result<(), Failure>;
 }

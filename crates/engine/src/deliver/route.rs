@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use windrow_domain::Owner;
+use windrow_store::partition::ServedRoute;
 
-use super::{OutgoingMessage, Publisher};
+use super::Publisher;
 
 /// A text, or with a star at its end everything that begins like it: `orders-*`, `*`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -23,6 +24,12 @@ impl Pattern {
     /// Whether a text is what it says.
     pub fn matches(&self, text: &str) -> bool {
         if self.open { text.starts_with(&self.text) } else { text == self.text }
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.text, if self.open { "*" } else { "" })
     }
 }
 
@@ -45,15 +52,26 @@ impl From<&str> for Pattern {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Patterns {
-    /// Of these owners.
+    /// Patterns of owners; empty for all.
     pub owners: Vec<Pattern>,
-    /// Of these streams.
+    /// Patterns of streams; empty for all.
     pub streams: Vec<Pattern>,
-    /// Of these kinds.
+    /// Patterns of kinds; empty for all.
     pub kinds: Vec<Pattern>,
 }
 
 impl Patterns {
+    /// As an instance tells others of a consumer or publisher with that name.
+    pub(crate) fn served(&self, name: &str) -> ServedRoute {
+        let texts = |patterns: &[Pattern]| patterns.iter().map(Pattern::to_string).collect();
+        ServedRoute {
+            name: name.to_owned(),
+            owners: texts(&self.owners),
+            streams: texts(&self.streams),
+            kinds: texts(&self.kinds),
+        }
+    }
+
     /// Whether such a message is taken.
     pub fn matches(&self, owner: &Owner, stream: &str, kind: &str) -> bool {
         let any = |patterns: &[Pattern], text: &str| {
@@ -70,7 +88,7 @@ pub struct Route {
     pub name: String,
     /// What goes to it.
     pub patterns: Patterns,
-    /// Where it goes.
+    /// The publisher that gets the messages.
     pub publisher: Arc<dyn Publisher>,
 }
 
@@ -94,25 +112,30 @@ pub struct NameTwice(pub String);
 
 /// All routes there are.
 #[derive(Clone, Debug, Default)]
-pub struct Routes(Arc<[Route]>);
+pub struct Routes(Vec<Route>);
 
 impl Routes {
     /// Refuses a name that is there twice.
     pub fn new(routes: Vec<Route>) -> Result<Self, NameTwice> {
-        for (at, route) in routes.iter().enumerate() {
-            if routes[..at].iter().any(|other| other.name == route.name) {
+        let routes = Self(routes);
+        routes.check().map(|()| routes)
+    }
+
+    /// One route more; whether its name is there already is checked later.
+    pub(crate) fn push(&mut self, route: Route) {
+        self.0.push(route);
+    }
+
+    pub(crate) fn check(&self) -> Result<(), NameTwice> {
+        for (at, route) in self.0.iter().enumerate() {
+            if self.0[..at].iter().any(|other| other.name == route.name) {
                 return Err(NameTwice(route.name.clone()));
             }
         }
-        Ok(Self(routes.into()))
+        Ok(())
     }
 
     /// The routes that a message goes by, in the order in which they were given.
-    pub fn matching<'a>(&'a self, parcel: &'a OutgoingMessage) -> impl Iterator<Item = &'a Route> {
-        self.for_message(&parcel.owner, &parcel.stream, &parcel.kind)
-    }
-
-    /// The same for a message that is no parcel yet.
     pub fn for_message<'a>(
         &'a self,
         owner: &'a Owner,
@@ -127,6 +150,11 @@ impl Routes {
         self.0.iter().find(|route| route.name == name)
     }
 
+    /// As an instance tells others of them.
+    pub(crate) fn served(&self) -> Vec<ServedRoute> {
+        self.0.iter().map(|route| route.patterns.served(&route.name)).collect()
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -138,6 +166,7 @@ mod tests {
     use async_trait::async_trait;
     use windrow_domain::attempt::Failure;
 
+    use super::super::OutgoingMessage;
     use super::*;
 
     struct Named(&'static str);

@@ -7,11 +7,11 @@ use async_trait::async_trait;
 use reqwest::header::{HeaderName, HeaderValue};
 use windrow_domain::attempt::Failure;
 
-use super::secret::BadOption;
 use super::signature::header_text;
 use super::{OutgoingMessage, Publisher};
 use crate::clock::Clock;
 use crate::http::endpoint::SignedEndpoint;
+use crate::http::secret::BadOption;
 
 pub use crate::http::endpoint::EndpointOptions as Options;
 

@@ -1,8 +1,9 @@
-//! Executing: a leased line becomes the outcome of one try.
+//! Executing: a leased line becomes the outcome of one attempt.
 //!
 //! Holds throughout: an executor never touches the store; a refused, slow or missing upstream is
 //! data ([`Verdict::Failed`]), never an error that climbs; dropping the future ends the attempt.
 
+mod gate;
 pub mod http;
 
 use std::future::Future;
@@ -12,14 +13,21 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use windrow_domain::attempt::Failure;
 use windrow_domain::control::{breaker, concurrency, pace};
-use windrow_domain::{BatchId, LaneNo, Target};
+use windrow_domain::retry;
+use windrow_domain::upstream::MarkSecret;
+use windrow_domain::{BatchId, LaneNo, Route, Target, UpstreamId};
+use windrow_store::upstream::Upstream;
 
-/// One try of one line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+pub use gate::Gate;
+
+/// One attempt of one line.
+#[derive(Clone, Debug)]
 pub struct Attempt {
     /// The batch it belongs to.
     pub batch: BatchId,
-    /// Where it goes.
+    /// The upstream that the line was claimed for: it goes there or nowhere.
+    pub upstream: UpstreamId,
+    /// The target that the line goes to.
     pub target: Target,
     /// Its lane in the file.
     pub lane: LaneNo,
@@ -29,21 +37,23 @@ pub struct Attempt {
     pub raw: Bytes,
     /// Which attempt in this generation of the batch, from 1.
     pub number: u32,
-    /// Tries behind it, over all generations.
+    /// Attempts behind it, over all generations.
     pub tried: u32,
     /// How many of those got a definitive answer: anything but a failed connection or a timeout.
     pub answered: u32,
+    /// Asked directly before the line is sent, after every wait: closed, it must not be.
+    pub gate: Gate,
 }
 
 impl Attempt {
-    /// The `Idempotency-Key` of this try: `<batch>:<line>:<n>`. After a crash, a failed connection
-    /// or a timeout it is the same again, since the target may have done the work; `n`
+    /// The `Idempotency-Key` of this attempt: `<batch>:<line>:<n>`. After a crash, a failed
+    /// connection or a timeout it is the same again, since the target may have done the work; `n`
     /// rises with every definitive answer, so that a bad one is not replayed.
     pub fn key(&self) -> String {
         self.key_of(self.answered)
     }
 
-    /// The key when every try sends another request (variants): `n` rises with every try.
+    /// The key when every attempt sends another request (variants): `n` rises with every attempt.
     pub fn key_of_variant(&self) -> String {
         self.key_of(self.tried)
     }
@@ -53,7 +63,7 @@ impl Attempt {
     }
 }
 
-/// What came of a try.
+/// What came of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The request's own id, when the executor read it.
@@ -63,14 +73,14 @@ pub struct Outcome {
     /// The raw body of the answer, when there was one.
     pub body: Option<Bytes>,
     /// Whether the target may have seen the request. When it surely has not (no connection), and its
-    /// breaker is open, the try does not count. A gateway's 502 or 503 is believed as well, but not
-    /// for ever.
+    /// breaker is open, the attempt does not count. A gateway's 502 or 503 is believed as well, but
+    /// not for ever.
     pub reached: bool,
     /// What it means for the line.
     pub verdict: Verdict,
 }
 
-/// What a try means for its line.
+/// What an attempt means for its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It has its answer.
@@ -79,6 +89,8 @@ pub enum Verdict {
     Failed(Failure),
     /// It was not to be tried; the sentence says why.
     Skipped(String),
+    /// Its gate closed before it was sent: it goes back as if it had not begun.
+    Withdrawn,
 }
 
 impl Outcome {
@@ -97,6 +109,11 @@ impl Outcome {
         Self::of(Verdict::Skipped(because.into()))
     }
 
+    /// The gate closed before the line was sent.
+    pub fn withdrawn() -> Self {
+        Self { reached: false, ..Self::of(Verdict::Withdrawn) }
+    }
+
     fn of(verdict: Verdict) -> Self {
         Self { custom_id: None, http_status: None, body: None, reached: true, verdict }
     }
@@ -105,33 +122,66 @@ impl Outcome {
 /// How hard a target may be pressed. Bounds, not constants: the controllers move within them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Limits {
-    /// Requests in flight.
+    /// Bounds of the requests in flight. The most of them is also the most of the target's host, over all its
+    /// targets.
     pub concurrency: concurrency::Bounds,
     /// When to stop trying for a while.
     pub breaker: breaker::Bounds,
     /// Requests over time, shared by the targets of one host.
     pub pace: pace::Bounds,
+    /// Attempts and waits, in place of the engine's.
+    pub retry: retry::Overrides,
 }
 
 /// Runs lines. HTTP is one; a program that embeds the engine brings its own.
 #[async_trait]
 pub trait Executor: Send + Sync + 'static {
-    /// Tries a line once.
+    /// Makes one attempt of a line.
     async fn execute(&self, attempt: Attempt) -> Outcome;
 
-    /// Whether it knows what to do with lines of that target. Others are never claimed.
-    fn serves(&self, _target: &Target) -> bool {
-        true
+    /// The executor that this one wraps, if it does: all that follows is then as the wrapped one says.
+    fn inner(&self) -> Option<&dyn Executor> {
+        None
+    }
+
+    /// The upstreams that it serves. Lines of others are never claimed. By default it is the program's
+    /// own executor, for batches that name no upstream.
+    fn upstreams(&self) -> Vec<UpstreamId> {
+        self.inner().map_or_else(|| vec![UpstreamId::own()], |inner| inner.upstreams())
+    }
+
+    /// Whether it knows what to do with lines of that target of an upstream that it serves. Others
+    /// are never claimed.
+    fn serves(&self, route: &Route) -> bool {
+        self.inner().is_none_or(|inner| inner.serves(route))
+    }
+
+    /// Where lines of that target go when the upstream of their batch is not known: the first claim
+    /// binds them to it. None leaves them to other processes.
+    fn binds(&self, target: &Target) -> Option<UpstreamId> {
+        if let Some(inner) = self.inner() {
+            return inner.binds(target);
+        }
+        let upstreams = self.upstreams();
+        let mut routes = upstreams.iter().map(|id| Route::new(id.clone(), target.clone()));
+        routes.find(|route| self.serves(route)).map(|route| route.upstream)
+    }
+
+    /// What the database is to know of the upstreams, with marks of their keys made with its secret.
+    /// A process that differs from what is known of an upstream claims nothing of it.
+    fn registrations(&self, secret: &MarkSecret) -> Vec<Upstream> {
+        self.inner().map(|inner| inner.registrations(secret)).unwrap_or_default()
     }
 
     /// How hard that target may be pressed.
-    fn limits(&self, _target: &Target) -> Limits {
-        Limits::default()
+    fn limits(&self, route: &Route) -> Limits {
+        self.inner().map(|inner| inner.limits(route)).unwrap_or_default()
     }
 
-    /// Whose pace the target shares: targets of one host are paced together.
-    fn host(&self, target: &Target) -> String {
-        target.as_str().to_owned()
+    /// Whose slots, rate and connections the target shares: targets of one host are bounded together.
+    fn host(&self, route: &Route) -> String {
+        let own = || route.target.as_str().to_owned();
+        self.inner().map_or_else(own, |inner| inner.host(route))
     }
 }
 
@@ -153,15 +203,7 @@ impl Executor for Arc<dyn Executor> {
         (**self).execute(attempt).await
     }
 
-    fn serves(&self, target: &Target) -> bool {
-        (**self).serves(target)
-    }
-
-    fn limits(&self, target: &Target) -> Limits {
-        (**self).limits(target)
-    }
-
-    fn host(&self, target: &Target) -> String {
-        (**self).host(target)
+    fn inner(&self) -> Option<&dyn Executor> {
+        Some(&**self)
     }
 }

@@ -126,6 +126,7 @@ impl<'a> Row<'a> {
             Column::ErrorCode => result.error_code.as_deref().into(),
             Column::Error => result.error.as_deref().into(),
             Column::FinishedAt => self.line.finished_at.to_string().into(),
+            Column::Earlier => self.line.earlier.into(),
             Column::Part(pointer) => {
                 let part = self.answer.as_ref().and_then(|answer| answer.pointer(pointer));
                 part.cloned().unwrap_or_default()

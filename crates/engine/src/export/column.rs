@@ -1,20 +1,22 @@
-//! The columns that an export may have.
+//! The columns that an export may have, and their names. What a cell of each holds is in `cell.rs`.
+//!
+//! The API's description repeats the names by hand: `crates/server/src/rest/export.rs`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A column.
+/// A column of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Column {
     /// The line's number in the file.
     Line,
     /// The request's own id.
     CustomId,
-    /// Where it went.
+    /// The target that the line went to.
     Target,
-    /// Its outcome.
+    /// The status of the line: completed, failed, not found or skipped.
     Status,
-    /// Tries it took.
+    /// Attempts that the line took.
     Attempts,
     /// The HTTP status of the last answer.
     HttpStatus,
@@ -24,6 +26,8 @@ pub enum Column {
     Error,
     /// When it finished.
     FinishedAt,
+    /// Whether it is a result of an earlier generation, which the line has until it has run again.
+    Earlier,
     /// The whole answer.
     Response,
     /// A part of the answer, by its JSON pointer: `response:/choices/0/message/content`.
@@ -35,7 +39,7 @@ const PART: &str = "response:";
 
 impl Column {
     /// Every column with a name of its own.
-    pub const NAMED: [Column; 10] = [
+    pub const NAMED: [Column; 11] = [
         Column::Line,
         Column::CustomId,
         Column::Target,
@@ -45,11 +49,14 @@ impl Column {
         Column::ErrorCode,
         Column::Error,
         Column::FinishedAt,
+        Column::Earlier,
         Column::Response,
     ];
 
     /// What an export has unless it is told otherwise.
-    pub const USUAL: [Column; 10] = Self::NAMED;
+    pub fn usual() -> Vec<Column> {
+        Column::NAMED.into_iter().filter(|column| *column != Column::Earlier).collect()
+    }
 
     pub(super) fn is_of_response(&self) -> bool {
         matches!(self, Column::Response | Column::Part(_))
@@ -66,6 +73,7 @@ impl Column {
             Column::ErrorCode => "error_code",
             Column::Error => "error",
             Column::FinishedAt => "finished_at",
+            Column::Earlier => "earlier",
             Column::Response => "response",
             Column::Part(pointer) => pointer,
         }

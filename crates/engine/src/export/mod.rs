@@ -47,7 +47,7 @@ pub enum Format {
 pub struct Export {
     /// How rows are written.
     pub format: Format,
-    /// In this order.
+    /// The columns, in this order.
     pub columns: Vec<Column>,
     /// Only lines with one of these outcomes; empty for all.
     pub statuses: Vec<Status>,
@@ -58,7 +58,7 @@ pub struct Export {
 
 impl Default for Export {
     fn default() -> Self {
-        let columns = Column::USUAL.to_vec();
+        let columns = Column::usual();
         Self { format: Format::default(), columns, statuses: Vec::new(), defuse: false }
     }
 }
@@ -100,6 +100,7 @@ impl Export {
             bodies: self.columns.iter().any(Column::is_of_response),
             limit: PAGE_MAX,
             bytes_max: Some(PAGE_BYTES_MAX),
+            earlier: true,
             ..FinishedQuery::default()
         }
     }

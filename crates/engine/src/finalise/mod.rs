@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Mutex;
+use windrow_domain::millis;
 use windrow_domain::{BatchId, InstanceId};
 use windrow_store::batch::Batch;
 use windrow_store::finalise::{Finalisation, Rows};
@@ -25,7 +26,7 @@ use crate::options::Options;
 use crate::output::{self, Source, StoreRetry, Written};
 use crate::storage::{self, Storage};
 
-use names::Names;
+use names::OutputNames;
 use orphans::Walk;
 pub use summary::{OutputFile, Summary};
 
@@ -120,8 +121,8 @@ impl Finaliser {
             store_retry: StoreRetry::usual(clock.clone()),
             clock,
             attempts_max: options.finalise_attempts_max.max(1),
-            wait: Duration::from_millis(options.finalise_wait_ms),
-            lease_ms: options.finalise_lease_ms,
+            wait: options.finalise_wait,
+            lease_ms: millis(options.finalise_lease),
             output_bytes_max: options.output_bytes_max,
             walk: Mutex::new(None),
         }
@@ -226,7 +227,7 @@ impl Finaliser {
         storage: &Storage,
         held: &Finalisation,
     ) -> Result<Written, output::Error> {
-        let names = Names::of(held);
+        let names = OutputNames::of(held);
         let mut output = storage.create(&names.output)?;
         let mut errors = storage.create(&names.errors)?;
         let source = Source {

@@ -8,12 +8,12 @@ pub(super) const FOLDER: &str = "batches";
 
 /// The names that one finalisation may use.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Names {
+pub(super) struct OutputNames {
     pub(super) output: String,
     pub(super) errors: String,
 }
 
-impl Names {
+impl OutputNames {
     pub(super) fn of(held: &Finalisation) -> Self {
         let (folder, token) = (folder(held.batch), held.token);
         Self {
@@ -47,7 +47,7 @@ mod tests {
 
     use super::*;
 
-    /// The sweep finds by these names what nobody needs any more.
+    /// The sweep finds by these names which outputs are not needed any more.
     #[test]
     fn outputs_are_named_so() {
         let batch = "01890a5d-ac96-774b-bcce-b302099a8057".parse().unwrap();
@@ -60,7 +60,7 @@ mod tests {
             counts: Counts::default(),
             expires_at: Timestamp::UNIX_EPOCH,
         };
-        let names = Names::of(&held);
+        let names = OutputNames::of(&held);
         let folder = "batches/01890a5d-ac96-774b-bcce-b302099a8057";
         assert_eq!(names.output, format!("{folder}/17-output.jsonl"));
         assert_eq!(names.errors, format!("{folder}/17-errors.jsonl"));

@@ -11,7 +11,7 @@ use windrow_domain::BatchId;
 use windrow_store::finalise::Finalisation;
 use windrow_store::{Kind, Scope};
 
-use super::names::{self, Names};
+use super::names::{self, OutputNames};
 use super::{Error, Finaliser};
 use crate::storage::{Storage, Stored};
 
@@ -109,7 +109,7 @@ impl Finaliser {
     /// Removes the outputs of a finalisation that did not close its batch, as well as it can.
     pub(super) async fn remove_own(&self, held: &Finalisation) {
         let Some(storage) = &self.storage else { return };
-        let names = Names::of(held);
+        let names = OutputNames::of(held);
         for name in [names.output, names.errors] {
             if let Err(error) = storage.delete(&name).await {
                 tracing::warn!(batch = %held.batch, %error, "an unused output was left");

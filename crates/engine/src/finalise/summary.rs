@@ -8,24 +8,32 @@ use windrow_domain::{BatchId, Counts, Ending, OutputKind};
 use windrow_store::batch::Batch;
 use windrow_store::finalise::{Finalisation, NewOutput, Rows};
 
-use super::names::Names;
+use super::names::OutputNames;
 use crate::output::{FileTotals, Usage, Written};
 
 /// What a closed batch came to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
-    /// How it ended.
+    /// How the batch ended.
     pub ending: Ending,
     /// How many lines are in which place.
     pub counts: Counts,
     /// The completed lines; none when there are none, or when outputs are not kept.
     pub output: Option<OutputFile>,
-    /// All others.
+    /// The file of lines that did not complete, if there is one.
     pub errors: Option<OutputFile>,
     /// What the answers say they cost; none when they say nothing.
     pub usage: Option<Usage>,
     /// When the last result was recorded.
     pub finished_at: Option<Timestamp>,
+    /// Lines without a result that the outputs have with their earlier one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub earlier: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// One of a batch's outputs.
@@ -33,9 +41,9 @@ pub struct Summary {
 pub struct OutputFile {
     /// Its name in the storage.
     pub name: String,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
-    /// Its lines.
+    /// How many lines it has.
     pub lines: u64,
 }
 
@@ -46,7 +54,7 @@ impl Summary {
     }
 
     pub(super) fn new(held: &Finalisation, written: Option<&Written>) -> Self {
-        let names = Names::of(held);
+        let names = OutputNames::of(held);
         let file = |name: String, totals: Option<FileTotals>| {
             let totals = totals.filter(|totals| totals.lines > 0)?;
             Some(OutputFile { name, bytes: totals.bytes, lines: totals.lines })
@@ -59,6 +67,7 @@ impl Summary {
             errors: file(names.errors, written.map(|written| written.errors)),
             usage: usage.filter(|usage| *usage != Usage::default()),
             finished_at: written.and_then(|written| written.finished_at),
+            earlier: written.map_or(0, |written| written.earlier),
         }
     }
 

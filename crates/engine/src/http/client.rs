@@ -4,13 +4,15 @@
 //! Holds throughout: redirects are not followed and no proxy is taken from the environment.
 
 use std::error::Error as StdError;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use reqwest::{Certificate, Client, redirect, retry};
+use reqwest::{Client, redirect, retry};
+use tokio_rustls::rustls::ClientConfig;
 
-use crate::execute::http::Http;
+use super::connect_gate::GateLayer;
+use super::options::Http;
+use super::tls::{self, BadCaFile};
 
 /// Requests that one HTTP/2 connection carries; servers allow about that many, and a client keeps
 /// one connection only.
@@ -36,7 +38,7 @@ pub(crate) struct ClientOptions<'a> {
 
 /// Why there is no client.
 #[derive(Debug)]
-pub(crate) enum ClientError {
+pub(crate) enum HttpClientError {
     /// The file of certificates cannot be used.
     CaFile { path: PathBuf, source: Box<dyn StdError + Send + Sync> },
     /// The client could not be made.
@@ -44,23 +46,24 @@ pub(crate) enum ClientError {
 }
 
 /// The clients of one server; requests take turns among them. There is at least one.
-pub(crate) fn build(options: &ClientOptions<'_>) -> Result<Vec<Client>, ClientError> {
+pub(crate) fn build(options: &ClientOptions<'_>) -> Result<Vec<Client>, HttpClientError> {
     let shares = match options.version {
         Http::Http1 => false,
         Http::Http2 => true,
         Http::Auto => options.https,
     };
     let streams = if shares { options.requests_max } else { 1 };
-    let roots = options.ca_file.map(roots).transpose()?.unwrap_or_default();
+    // A file that cannot be used is told also where no TLS is spoken yet.
+    let trust = options.ca_file.map(|path| trust(path, options.version)).transpose()?;
     let count = streams.div_ceil(STREAMS_MAX).clamp(1, CLIENTS_MAX);
-    let client = |_| one(options, shares, &roots).map_err(ClientError::Build);
+    let client = |_| one(options, shares, trust.as_ref()).map_err(HttpClientError::Build);
     (0..count).map(client).collect()
 }
 
 fn one(
     options: &ClientOptions<'_>,
     shares: bool,
-    roots: &[Certificate],
+    trust: Option<&ClientConfig>,
 ) -> reqwest::Result<Client> {
     let mut builder = Client::builder()
         .redirect(redirect::Policy::none())
@@ -68,6 +71,7 @@ fn one(
         .no_proxy()
         .tcp_nodelay(true)
         .tcp_keepalive(KEEPALIVE)
+        .connector_layer(GateLayer)
         .connect_timeout(Duration::from_millis(options.connect_ms_max))
         .pool_max_idle_per_host(usize::try_from(options.requests_max).unwrap_or(usize::MAX));
     builder = match options.version {
@@ -80,20 +84,24 @@ fn one(
         // request would be kept for nothing.
         builder = builder.retry(retry::never().max_retries_per_request(0));
     }
-    builder = match (options.https, roots) {
+    builder = match (options.https, trust) {
         // A machine without certificates can still speak plain HTTP.
         (false, _) => builder.tls_certs_only([]),
-        (true, roots) => builder.tls_certs_merge(roots.iter().cloned()),
+        (true, Some(trust)) => builder.tls_backend_preconfigured(trust.clone()),
+        (true, None) => builder,
     };
     builder.build()
 }
 
-fn roots(path: &Path) -> Result<Vec<Certificate>, ClientError> {
-    let error = |source| ClientError::CaFile { path: path.to_owned(), source };
-    let pem = fs::read(path).map_err(|source| error(source.into()))?;
-    let found = Certificate::from_pem_bundle(&pem).map_err(|source| error(source.into()))?;
-    if found.is_empty() {
-        return Err(error("it holds no certificate".into()));
-    }
-    Ok(found)
+/// What a client trusts that has a file of certificates.
+fn trust(path: &Path, version: Http) -> Result<ClientConfig, HttpClientError> {
+    let bad = |BadCaFile { path, source }| HttpClientError::CaFile { path, source };
+    let protocols: &[&str] = match version {
+        Http::Auto => &["h2", "http/1.1"],
+        Http::Http1 => &["http/1.1"],
+        Http::Http2 => &["h2"],
+    };
+    let trusted = tls::read(path).map_err(bad)?;
+    tls::config(trusted, protocols)
+        .map_err(|source| bad(BadCaFile { path: path.to_owned(), source: source.into() }))
 }

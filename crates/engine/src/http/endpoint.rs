@@ -13,13 +13,13 @@ use reqwest::{Client, Method, Request, StatusCode, Url};
 use serde::Deserialize;
 use windrow_domain::attempt::{Class, Failure};
 
-use super::client::{self, ClientError, ClientOptions};
+use super::client::{self, ClientOptions, HttpClientError};
 use super::exchange::{ExchangeBounds, ExchangeError, HttpAnswer, exchange};
+use super::options::{Headers, Http};
+use super::secret::{BadOption, Secret};
+use super::signature::{self, SigningKey, header_id};
 use super::{explain, retry_after};
 use crate::clock::Clock;
-use crate::deliver::signature::{self, Key, header_id};
-use crate::deliver::{BadOption, Secret};
-use crate::execute::http::{Headers, Http};
 
 /// Longest wait that an option can ask for.
 const WAIT_MS_MAX: u64 = 10 * 60 * 1000;
@@ -29,49 +29,33 @@ const SECRETS_MAX: usize = 8;
 /// message, and the message may be why it went away.
 const CONNECTION_CUT: &str = "connection_cut";
 
-/// Where a webhook or a handler is, and how to treat it.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct EndpointOptions {
-    /// Where messages are posted. Its path may be a secret.
-    pub url: Secret,
-    /// The keys that sign, `whsec_…`: the new one and, while receivers change, the old one.
-    pub secrets: Vec<Secret>,
-    /// Headers of every request.
-    pub headers: Headers,
-    /// The content type of messages that name none.
-    pub content_type: String,
-    /// Certificates to trust besides the system's, as PEM.
-    pub ca_file: Option<PathBuf>,
-    /// Longest wait for a connection, TLS included.
-    pub connect_ms_max: u64,
-    /// Longest time of one try.
-    pub total_ms_max: u64,
-    /// Longest silence within the body of an answer.
-    pub idle_ms_max: u64,
-    /// Most that is read of an answer.
-    pub answer_bytes_max: u64,
-    /// Longest message that is sent.
-    pub payload_bytes_max: u64,
-    /// Most connections that are kept open while nothing is sent.
-    pub connections_idle_max: u32,
-}
-
-impl Default for EndpointOptions {
-    fn default() -> Self {
-        Self {
-            url: Secret::from(""),
-            secrets: Vec::new(),
-            headers: Headers::default(),
-            content_type: "application/json".to_owned(),
-            ca_file: None,
-            connect_ms_max: 5_000,
-            total_ms_max: 15_000,
-            idle_ms_max: 2_000,
-            answer_bytes_max: 64 << 10,
-            payload_bytes_max: 4 << 20,
-            connections_idle_max: 16,
-        }
+windrow_domain::options! {
+    /// Where a webhook or a handler is, and how to treat it.
+    #[derive(Clone, Debug, PartialEq, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct EndpointOptions {
+        /// Where messages are posted. Its path may be a secret.
+        url: Secret = Secret::from(""),
+        /// The keys that sign, `whsec_…`: the new one and, while receivers change, the old one.
+        secrets: Vec<Secret> = Vec::new(),
+        /// Headers of every request.
+        headers: Headers = Headers::default(),
+        /// The content type of messages that name none.
+        content_type: String = "application/json".to_owned(),
+        /// Certificates to trust besides the system's, as PEM.
+        ca_file: Option<PathBuf> = None,
+        /// Longest wait for a connection, TLS included.
+        connect_ms_max: u64 = 5_000,
+        /// Longest time of one attempt.
+        total_ms_max: u64 = 15_000,
+        /// Longest silence within the body of an answer.
+        idle_ms_max: u64 = 2_000,
+        /// Most that is read of an answer.
+        answer_bytes_max: u64 = 64 << 10,
+        /// Longest message that is sent.
+        payload_bytes_max: u64 = 4 << 20,
+        /// Most connections that are kept open while nothing is sent.
+        connections_idle_max: u32 = 16,
     }
 }
 
@@ -95,7 +79,7 @@ pub(crate) struct SignedEndpoint {
     url: Url,
     /// Scheme, host and port: what failures name.
     origin: String,
-    keys: Vec<Key>,
+    keys: Vec<SigningKey>,
     headers: HeaderMap,
     bounds: ExchangeBounds,
     client: Client,
@@ -107,7 +91,7 @@ impl SignedEndpoint {
     pub(crate) fn new(options: &EndpointOptions) -> Result<Self, BadOption> {
         options.check()?;
         let url = url(&options.url.read("url")?)?;
-        let keys = options.secrets.iter().map(|secret| Key::read(&secret.read("secrets")?));
+        let keys = options.secrets.iter().map(|secret| SigningKey::read(&secret.read("secrets")?));
         Ok(Self {
             origin: url.origin().ascii_serialization(),
             keys: keys.collect::<Result<_, _>>()?,
@@ -238,10 +222,10 @@ fn make_client(options: &EndpointOptions, https: bool) -> Result<Client, BadOpti
         BadOption::new(
             "ca_file",
             match error {
-                ClientError::CaFile { path, source } => {
+                HttpClientError::CaFile { path, source } => {
                     format!("{} could not be read: {source}", path.display())
                 }
-                ClientError::Build(error) => format!("could not be used: {error}"),
+                HttpClientError::Build(error) => format!("could not be used: {error}"),
             },
         )
     })?;
@@ -308,7 +292,8 @@ mod tests {
                 HeaderValue::from_static("7"),
             )]);
             let (status, body) = (StatusCode::from_u16(status).unwrap(), Ok(Bytes::new()));
-            let failure = endpoint.refused(HttpAnswer { status, headers, body });
+            let failure =
+                endpoint.refused(HttpAnswer { method: Method::POST, status, headers, body });
             assert_eq!((failure.class, failure.is_unavailable()), (class, unavailable), "{status}");
             let waits = matches!(class, Class::Throttled | Class::Server);
             assert_eq!(failure.retry_after.is_some(), waits, "{status}");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::header::HeaderMap;
-use reqwest::{Client, Request, Response, StatusCode};
+use reqwest::{Client, Method, Request, Response, StatusCode};
 use tokio::time::{Instant, timeout};
 
 /// Memory taken for a body on the word of its header alone.
@@ -42,6 +42,8 @@ pub(crate) enum ExchangeError {
 /// The head of an answer, and its body as far as it came.
 #[derive(Debug)]
 pub(crate) struct HttpAnswer {
+    /// The method of the request.
+    pub(crate) method: Method,
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Result<Bytes, ExchangeError>,
@@ -53,7 +55,7 @@ pub(crate) async fn exchange(
     request: Request,
     bounds: &ExchangeBounds,
 ) -> Result<HttpAnswer, ExchangeError> {
-    let started = Instant::now();
+    let (started, method) = (Instant::now(), request.method().clone());
     let head = timeout(bounds.first_byte.min(bounds.total), client.execute(request)).await;
     let mut response = match head {
         Ok(Ok(response)) => response,
@@ -64,7 +66,7 @@ pub(crate) async fn exchange(
     let status = response.status();
     let headers = std::mem::take(response.headers_mut());
     let body = read(response, started, bounds).await;
-    Ok(HttpAnswer { status, headers, body })
+    Ok(HttpAnswer { method, status, headers, body })
 }
 
 async fn read(

@@ -31,7 +31,11 @@ pub(crate) fn unconnected(
     } else {
         "connect_failed"
     };
-    (code, format!("There was no connection to {origin}: {}.", cause(error)))
+    let hint = match code {
+        "tls_failed" => "; `ca_file` of the upstream names a certificate to trust",
+        _ => "",
+    };
+    (code, format!("There was no connection to {origin}: {}{hint}.", cause(error)))
 }
 
 /// The kinds of the i/o errors that an error comes from.
@@ -42,7 +46,15 @@ fn causes(error: &reqwest::Error) -> impl Iterator<Item = io::ErrorKind> {
 /// What the first of all causes says. Those above it would repeat the URL, which may hold a secret.
 pub(crate) fn cause(error: &reqwest::Error) -> String {
     let first = chain(error).last().map_or_else(String::new, ToString::to_string);
-    clean(&first).trim_end_matches('.').to_owned()
+    in_words(clean(&first).trim_end_matches('.'))
+}
+
+/// The text of an error, in words where a library gives only the name of its own.
+pub(crate) fn in_words(text: &str) -> String {
+    text.replace(
+        "Other(OtherError(CaUsedAsEndEntity))",
+        "it is self-signed, or that of an authority, and no authority that is trusted vouches for it",
+    )
 }
 
 /// An error's causes. An i/o error hides its own, so it is asked for it.

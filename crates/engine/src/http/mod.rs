@@ -5,7 +5,13 @@
 //! Absent on purpose: retries. One call is one attempt; the caller decides about the next.
 
 pub(crate) mod client;
+pub(crate) mod connect_gate;
 pub(crate) mod endpoint;
 pub(crate) mod exchange;
 pub(crate) mod explain;
+pub(crate) mod options;
 pub(crate) mod retry_after;
+pub(crate) mod secret;
+pub(crate) mod sent_body;
+pub mod signature;
+pub(crate) mod tls;

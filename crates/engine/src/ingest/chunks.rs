@@ -14,7 +14,7 @@ use windrow_store::ingest::{Chunk, NewLane, NewLine};
 use super::Options;
 use super::sizer::Limit;
 
-/// Gathers pieces.
+/// Gathers pieces of a file into chunks.
 #[derive(Debug)]
 pub(crate) struct Chunker {
     lines_max: Limit,
@@ -33,7 +33,7 @@ pub(crate) struct Chunker {
 #[derive(Debug)]
 struct Lane {
     target: Target,
-    /// The next `seq`.
+    /// The `seq` of the next line of this lane.
     seq: u64,
 }
 

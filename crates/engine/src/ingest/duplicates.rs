@@ -55,7 +55,7 @@ pub(crate) struct FoundDuplicates {
     pub(crate) total: u64,
 }
 
-/// Collects ids.
+/// Collects the ids of a file, to find those that occur twice.
 #[derive(Debug)]
 pub(crate) struct Duplicates {
     buffer: Vec<HashedId>,

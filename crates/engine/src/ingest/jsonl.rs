@@ -8,6 +8,7 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use windrow_domain::ids::NO_MODEL;
 use windrow_store::ingest::LineError;
 
 use super::Options;
@@ -22,19 +23,26 @@ const METHODS_WITHOUT_BODY: [&str; 2] = ["GET", "DELETE"];
 /// Longest url of a line.
 const URL_BYTES_MAX: usize = 2048;
 
+/// Names of a line that nothing is done with, as far as they are kept.
+const UNKNOWN_MAX: usize = 4;
+
 /// What the ingest needs of a line that is a request.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Request<'a> {
+pub(crate) struct ParsedLine<'a> {
     pub(crate) custom_id: Cow<'a, str>,
+    pub(crate) method: Cow<'a, str>,
     url: Cow<'a, str>,
     /// What the body names as its model.
     model: Option<Cow<'a, str>>,
+    /// Names beside those of a request, the first few: nothing is done with what stands under them.
+    pub(crate) unknown: Vec<Cow<'a, str>>,
 }
 
-impl Request<'_> {
-    /// Where the line goes: the model that the body names, or else the url.
+impl ParsedLine<'_> {
+    /// What the line asks its upstream for: the model that the body names, or else the one target of
+    /// all lines without a model, whatever their urls.
     pub(crate) fn target(&self) -> &str {
-        self.model.as_deref().unwrap_or(&self.url)
+        self.model.as_deref().unwrap_or(NO_MODEL)
     }
 
     /// What it asks for: the url without its query.
@@ -76,7 +84,7 @@ pub(crate) fn is_blank(raw: &[u8]) -> bool {
 }
 
 /// Reads one line.
-pub(crate) fn read<'a>(raw: &'a [u8], options: &Options) -> Result<Request<'a>, Fault> {
+pub(crate) fn read<'a>(raw: &'a [u8], options: &Options) -> Result<ParsedLine<'a>, Fault> {
     let text = std::str::from_utf8(raw).map_err(|error| {
         // JSON is UTF-8, and clients know no other word for it.
         let byte = error.valid_up_to() + 1;
@@ -142,7 +150,8 @@ impl<'a> Slot<'a> {
         match self {
             Slot::Text(text) => Ok(text),
             Slot::Missing => Err(missing(param)),
-            Slot::Object | Slot::Other(_) | Slot::Twice => Err(Fault::field(
+            Slot::Twice => Err(Fault::field(param, format!("`{param}` is there twice."))),
+            Slot::Object | Slot::Other(_) => Err(Fault::field(
                 param,
                 format!("`{param}` must be a string; it is {}.", self.word()),
             )),
@@ -163,10 +172,11 @@ struct Fields<'a> {
     body: Slot<'a>,
     /// What the body names as its model.
     model: Slot<'a>,
+    unknown: Vec<Cow<'a, str>>,
 }
 
 impl<'a> Fields<'a> {
-    fn judge(self, options: &Options) -> Result<Request<'a>, Fault> {
+    fn judge(self, options: &Options) -> Result<ParsedLine<'a>, Fault> {
         let custom_id = self.custom_id.text("custom_id")?;
         judge_custom_id(&custom_id, options.custom_id_bytes_max)?;
         let method = self.method.text("method")?;
@@ -177,7 +187,8 @@ impl<'a> Fields<'a> {
             Slot::Object => {}
             Slot::Missing if METHODS_WITHOUT_BODY.contains(&&*method) => {}
             Slot::Missing => return Err(missing("body")),
-            body @ (Slot::Text(_) | Slot::Other(_) | Slot::Twice) => {
+            Slot::Twice => return Err(Fault::field("body", "`body` is there twice.")),
+            body @ (Slot::Text(_) | Slot::Other(_)) => {
                 let message = format!("`body` must be an object; it is {}.", body.word());
                 return Err(Fault::field("body", message));
             }
@@ -188,18 +199,18 @@ impl<'a> Fields<'a> {
                 Some(model)
             }
             Slot::Twice => return Err(Fault::field("body.model", "`body.model` is there twice.")),
-            Slot::Missing | Slot::Object | Slot::Other(_) => {
-                judge_name(&url, "url")?;
-                None
-            }
+            Slot::Missing | Slot::Object | Slot::Other(_) => None,
         };
-        Ok(Request { custom_id, url, model })
+        Ok(ParsedLine { custom_id, method, url, model, unknown: self.unknown })
     }
 }
 
 fn judge_method(method: &str, only_post: bool) -> Result<(), Fault> {
     if only_post && method != POST {
-        return Err(Fault::field("method", format!("`method` must be {POST}.")));
+        let message = format!(
+            "`method` must be {POST}; in a job, `methods` of an upstream's table allows others."
+        );
+        return Err(Fault::field("method", message));
     }
     if !METHODS.contains(&method) {
         let known = METHODS.join(", ");
@@ -270,18 +281,21 @@ impl<'de> Visitor<'de> for FieldsVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
         let mut fields = Fields::default();
-        while let Some(name) = map.next_key::<Name>()? {
-            let slot = match name {
-                Name::CustomId => &mut fields.custom_id,
-                Name::Method => &mut fields.method,
-                Name::Url => &mut fields.url,
-                Name::Body => {
+        while let Some(FieldName(name)) = map.next_key::<FieldName<'de>>()? {
+            let slot = match &*name {
+                "custom_id" => &mut fields.custom_id,
+                "method" => &mut fields.method,
+                "url" => &mut fields.url,
+                "body" => {
                     let model = Some(&mut fields.model);
                     fields.body.put(map.next_value_seed(SlotVisitor { model })?);
                     continue;
                 }
-                Name::Model | Name::Other => {
+                _ => {
                     map.next_value::<IgnoredAny>()?;
+                    if fields.unknown.len() < UNKNOWN_MAX {
+                        fields.unknown.push(name);
+                    }
                     continue;
                 }
             };
@@ -291,12 +305,35 @@ impl<'de> Visitor<'de> for FieldsVisitor {
     }
 }
 
-/// A name in an object, without keeping its text.
+/// The name of a field of a line, borrowed unless it has escapes.
+struct FieldName<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for FieldName<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_identifier(FieldNameVisitor)
+    }
+}
+
+struct FieldNameVisitor;
+
+impl<'de> Visitor<'de> for FieldNameVisitor {
+    type Value = FieldName<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<FieldName<'de>, E> {
+        Ok(FieldName(Cow::Borrowed(name)))
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<FieldName<'de>, E> {
+        Ok(FieldName(Cow::Owned(name.to_owned())))
+    }
+}
+
+/// A name in a body, without keeping its text.
 enum Name {
-    CustomId,
-    Method,
-    Url,
-    Body,
     Model,
     Other,
 }
@@ -318,10 +355,6 @@ impl Visitor<'_> for NameVisitor {
 
     fn visit_str<E>(self, name: &str) -> Result<Name, E> {
         Ok(match name {
-            "custom_id" => Name::CustomId,
-            "method" => Name::Method,
-            "url" => Name::Url,
-            "body" => Name::Body,
             "model" => Name::Model,
             _ => Name::Other,
         })
@@ -417,21 +450,18 @@ mod tests {
     }
 
     #[test]
-    fn the_target_is_the_model_or_else_the_url() {
+    fn the_target_is_the_model_or_one_for_all_lines_without_it() {
         assert_eq!(judge(GOOD), ok("a", "m"));
         assert_eq!(judge(&format!(" {GOOD} \r\n")), ok("a", "m"));
         for model in ["null", "7", "{}", "[\"x\"]", "true"] {
-            assert_eq!(judge(&GOOD.replace(r#""m""#, model)), ok("a", "/v1/x"), "{model}");
+            assert_eq!(judge(&GOOD.replace(r#""m""#, model)), ok("a", NO_MODEL), "{model}");
         }
-        assert_eq!(judge(&GOOD.replace(r#""model":"m","#, "")), ok("a", "/v1/x"));
+        assert_eq!(judge(&GOOD.replace(r#""model":"m","#, "")), ok("a", NO_MODEL));
         let nested = r#"{"model":"no","body":{"x":{"model":"no"}},"url":"/v1/x?a=b","method":"POST","custom_id":"a"}"#;
-        assert_eq!(judge(nested), ok("a", "/v1/x?a=b"));
+        assert_eq!(judge(nested), ok("a", NO_MODEL));
         let escaped = GOOD.replace(r#""a""#, r#""\u0041\"\\é""#).replace(r#""m""#, r#""\u006d""#);
         assert_eq!(judge(&escaped), ok("A\"\\é", "m"));
-        assert_eq!(
-            judge(r#"{"custom_id":"a","method":"GET","url":"/v1/x/1"}"#),
-            ok("a", "/v1/x/1")
-        );
+        assert_eq!(judge(r#"{"custom_id":"a","method":"GET","url":"/v1/x/1"}"#), ok("a", NO_MODEL));
     }
 
     #[test]
@@ -556,7 +586,7 @@ mod tests {
                 body.as_object_mut().unwrap().remove("model");
             }
             let line = serde_json::json!({ "custom_id": id, "method": "POST", "url": "/v1/x", "body": body });
-            let target = model.unwrap_or_else(|| "/v1/x".to_owned());
+            let target = model.unwrap_or_else(|| NO_MODEL.to_owned());
             prop_assert_eq!(judge(&line.to_string()), ok(&id, &target));
         }
     }

@@ -15,6 +15,7 @@ mod parse;
 mod sizer;
 pub(crate) mod split;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -45,9 +46,12 @@ pub struct Ingested {
     pub errors: Vec<LineError>,
     /// How many errors there are, kept or not.
     pub errors_total: u64,
+    /// Names of a line beside those of a request, with the number of lines that have them; the first few
+    /// names. Nothing is done with what stands under them.
+    pub unknown_keys: BTreeMap<String, u64>,
 }
 
-/// An ingest that did not happen. Nothing of the file is visible to anybody.
+/// An ingest that did not happen. Nothing of the file is visible.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The input broke off.
@@ -55,13 +59,13 @@ pub enum Error {
     Read {
         /// Lines that were read to their end.
         after_line: u64,
-        /// What reading said.
+        /// The error of the reader.
         source: io::Error,
     },
     /// The input is larger than [`Options::file_bytes_max`].
     #[error("the input is larger than {bytes_max} bytes; stopped after line {after_line}")]
     TooLarge {
-        /// The bound.
+        /// The most bytes that a file may have.
         bytes_max: u64,
         /// Lines that were read to their end.
         after_line: u64,
@@ -87,16 +91,22 @@ pub enum Error {
 /// What a line of a valid file asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
+    /// Its method.
+    pub method: String,
     /// Its url, without the query.
     pub path: String,
-    /// Where it goes.
+    /// The target that the line goes to.
     pub target: String,
 }
 
 /// Reads what a line asks for; none for one that is blank or no request.
 pub fn asked(raw: &[u8], options: &Options) -> Option<Asked> {
     let request = jsonl::read(raw, options).ok()?;
-    Some(Asked { path: request.path().to_owned(), target: request.target().to_owned() })
+    Some(Asked {
+        method: request.method.as_ref().to_owned(),
+        path: request.path().to_owned(),
+        target: request.target().to_owned(),
+    })
 }
 
 /// What the reader tells the parser.
@@ -154,7 +164,7 @@ where
 {
     let options = options.bounded();
     let sizer = Sizer::new(&options);
-    let writer = Writer { clock, store, file: file.id, options, sizer, stored: 0.into() };
+    let writer = IngestWriter { clock, store, file: file.id, options, sizer, stored: 0.into() };
     writer.call(|| store.open_file(file.clone())).await?;
     let done = writer.fill(reader).await;
     if done.is_err() {
@@ -165,7 +175,7 @@ where
 }
 
 /// The end that talks to the store.
-struct Writer<'s, S: ?Sized> {
+struct IngestWriter<'s, S: ?Sized> {
     clock: &'s Clock,
     store: &'s S,
     file: FileId,
@@ -175,7 +185,7 @@ struct Writer<'s, S: ?Sized> {
     stored: AtomicU64,
 }
 
-impl<S: Ingest + Sync + ?Sized> Writer<'_, S> {
+impl<S: Ingest + Sync + ?Sized> IngestWriter<'_, S> {
     async fn fill(&self, reader: impl AsyncRead + Send) -> Result<Ingested, Error> {
         let (to_parser, blocks) = mpsc::channel(BLOCKS_WAITING_MAX);
         let (to_writer, chunks) = mpsc::channel(CHUNKS_WAITING_MAX);
@@ -264,7 +274,7 @@ impl<S: Ingest + Sync + ?Sized> Writer<'_, S> {
         Ok(())
     }
 
-    /// One try. Each counts by itself: a backoff says nothing about the size of a chunk.
+    /// One attempt. Each counts by itself: a backoff says nothing about the size of a chunk.
     async fn add(&self, chunk: Chunk) -> windrow_store::Result<()> {
         let (pieces, started_ms) = (chunk.lines.len(), self.clock.millis());
         let done = self.store.add_lines(self.file, chunk).await;
@@ -273,14 +283,14 @@ impl<S: Ingest + Sync + ?Sized> Writer<'_, S> {
     }
 
     async fn seal(&self, report: ValidationReport) -> Result<Ingested, Error> {
-        let ValidationReport { errors, errors_total, endpoint } = report;
+        let ValidationReport { errors, errors_total, endpoint, unknown_keys } = report;
         let verdict = match (errors.is_empty(), endpoint) {
             (true, Some(endpoint)) => FileVerdict::ValidFor(endpoint),
             (true, None) => FileVerdict::Valid,
             (false, _) => FileVerdict::Invalid(errors.clone()),
         };
         let file = self.call(|| self.store.seal_file(self.file, verdict.clone())).await?;
-        Ok(Ingested { file, errors, errors_total })
+        Ok(Ingested { file, errors, errors_total, unknown_keys })
     }
 
     /// Makes a store call, again if the store says that it may succeed. All of them are repeatable.

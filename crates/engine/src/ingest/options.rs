@@ -1,72 +1,53 @@
 //! The bounds of an ingest, each with a name.
 
+use std::time::Duration;
+
 use windrow_domain::lane::LANES_MAX;
+use windrow_domain::millis;
 use windrow_domain::retry::Policy;
 use windrow_store::ingest::{CHUNK_BYTES_MAX, CHUNK_LINES_MAX};
 
-/// How much of anything an ingest takes, holds or tries. Peak memory is about
-/// `4 × chunk_bytes_max + 4 × block_bytes + duplicates_bytes_max`, and a longest line more.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// Longest line that may be a request, with its ending. A longer one is an error, and its bytes
-    /// are kept in pieces.
-    pub line_bytes_max: usize,
-    /// Most requests of a file.
-    pub lines_max: u64,
-    /// Largest file; a larger one is not kept at all.
-    pub file_bytes_max: u64,
-    /// Most different targets of a file.
-    pub lanes_max: usize,
-    /// Pieces of the first chunk, and the fewest that a full one has (`INGEST_MIN_ROWS`). Chunks
-    /// grow from here as the store allows.
-    pub rows_min: usize,
-    /// Most pieces of one chunk, which is one transaction (`INGEST_MAX_ROWS`).
-    pub chunk_lines_max: usize,
-    /// Most bytes of one chunk; a longer line has a chunk to itself (`INGEST_MAX_BATCH_BYTES`).
-    pub chunk_bytes_max: usize,
-    /// Chunks that take the store this long are large enough (`DB_P50_MS`).
-    pub db_p50_ms: u64,
-    /// Chunks that take the store longer are too large (`DB_P95_MS`).
-    pub db_p95_ms: u64,
-    /// Bytes read at a time.
-    pub block_bytes: usize,
-    /// Longest `custom_id`.
-    pub custom_id_bytes_max: usize,
-    /// Memory for finding duplicate ids; beyond it they go to a temporary file.
-    pub duplicates_bytes_max: usize,
-    /// Deepest nesting of a line. Common JSON readers stop at 127.
-    pub json_depth_max: usize,
-    /// Whether lines may ask with POST alone, as in the batch API that others speak.
-    pub only_post: bool,
-    /// Most tries of a store call that says it may succeed later.
-    pub store_attempts_max: u32,
-    /// Longest wait before the second try; doubles with each further one.
-    pub store_backoff_ms_min: u64,
-    /// Longest wait there is between tries.
-    pub store_backoff_ms_max: u64,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            line_bytes_max: 16 << 20,
-            lines_max: 100_000_000,
-            file_bytes_max: 1 << 40,
-            lanes_max: LANES_MAX,
-            rows_min: 64,
-            chunk_lines_max: 16_384,
-            chunk_bytes_max: 4 << 20,
-            db_p50_ms: 50,
-            db_p95_ms: 250,
-            block_bytes: 1 << 20,
-            custom_id_bytes_max: 512,
-            duplicates_bytes_max: 16 << 20,
-            json_depth_max: 100,
-            only_post: false,
-            store_attempts_max: 6,
-            store_backoff_ms_min: 50,
-            store_backoff_ms_max: 5_000,
-        }
+windrow_domain::options! {
+    /// The bounds of an ingest: what it takes, holds and retries. Peak memory is about
+    /// `4 × chunk_bytes_max + 4 × block_bytes + duplicates_bytes_max`, and a longest line more.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Options {
+        /// Longest line that may be a request, with its ending. A longer one is an error, and its
+        /// bytes are kept in pieces.
+        line_bytes_max: usize = 16 << 20,
+        /// Most requests of a file.
+        lines_max: u64 = 100_000_000,
+        /// Largest file; a larger one is not kept at all.
+        file_bytes_max: u64 = 1 << 40,
+        /// Most different targets of a file.
+        lanes_max: usize = LANES_MAX,
+        /// Pieces of the first chunk, and the fewest that a full one has (`INGEST_MIN_ROWS`).
+        /// Chunks grow from here as the store allows.
+        rows_min: usize = 64,
+        /// Most pieces of one chunk, which is one transaction (`INGEST_MAX_ROWS`).
+        chunk_lines_max: usize = 16_384,
+        /// Most bytes of one chunk; a longer line has a chunk to itself (`INGEST_MAX_BATCH_BYTES`).
+        chunk_bytes_max: usize = 4 << 20,
+        /// Chunks that take the store this long are large enough (`DB_P50_MS`).
+        db_p50: Duration = Duration::from_millis(50),
+        /// Chunks that take the store longer are too large (`DB_P95_MS`).
+        db_p95: Duration = Duration::from_millis(250),
+        /// Bytes read at a time.
+        block_bytes: usize = 1 << 20,
+        /// Longest `custom_id`.
+        custom_id_bytes_max: usize = 512,
+        /// Memory for finding duplicate ids; beyond it they go to a temporary file.
+        duplicates_bytes_max: usize = 16 << 20,
+        /// Deepest nesting of a line. Common JSON readers stop at 127.
+        json_depth_max: usize = 100,
+        /// Whether lines may ask with POST alone, as in the batch API that others speak.
+        only_post: bool = false,
+        /// Most attempts of a store call that says it may succeed later.
+        store_attempts_max: u32 = 6,
+        /// Longest wait before the second attempt; doubles with each further one.
+        store_backoff_min: Duration = Duration::from_millis(50),
+        /// Longest wait there is between attempts.
+        store_backoff_max: Duration = Duration::from_secs(5),
     }
 }
 
@@ -86,8 +67,9 @@ impl Options {
         Policy {
             attempts_max: self.store_attempts_max,
             attempts_not_found_max: 1,
-            backoff_ms_min: self.store_backoff_ms_min,
-            backoff_ms_max: self.store_backoff_ms_max,
+            backoff_ms_min: millis(self.store_backoff_min),
+            backoff_ms_max: millis(self.store_backoff_max),
+            ..Policy::default()
         }
     }
 }

@@ -3,6 +3,8 @@
 //! Holds throughout: no error stops the reading, so that a file's bytes are kept whole and its
 //! author sees all that is wrong at once (the first [`ERRORS_MAX`]).
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io;
 
 use bytes::Bytes;
@@ -14,6 +16,11 @@ use super::duplicates::{Duplicate, Duplicates};
 use super::jsonl::{self, Fault};
 use super::sizer::Limit;
 use super::split::{Piece, Splitter};
+
+/// Different names that nothing is done with, as far as they are counted.
+const UNKNOWN_NAMES_MAX: usize = 8;
+/// What is kept of such a name, in characters.
+const UNKNOWN_CHARS_MAX: usize = 64;
 
 /// Why parsing stopped before the end.
 #[derive(Debug)]
@@ -33,6 +40,21 @@ pub(crate) struct ValidationReport {
     pub(crate) errors_total: u64,
     /// What every request asks for, when it is the same.
     pub(crate) endpoint: Option<String>,
+    /// How many lines have a name that nothing is done with, by name.
+    pub(crate) unknown_keys: BTreeMap<String, u64>,
+}
+
+impl ValidationReport {
+    /// Counts names that nothing is done with, the first few of them.
+    fn note_unknown(&mut self, names: &[Cow<'_, str>]) {
+        for name in names {
+            let name: String = name.chars().take(UNKNOWN_CHARS_MAX).collect();
+            if self.unknown_keys.len() < UNKNOWN_NAMES_MAX || self.unknown_keys.contains_key(&name)
+            {
+                *self.unknown_keys.entry(name).or_default() += 1;
+            }
+        }
+    }
 }
 
 /// Turns blocks into chunks.
@@ -151,6 +173,7 @@ impl Validator {
                 return Ok(None);
             }
         };
+        self.report.note_unknown(&request.unknown);
         self.duplicates.insert(&request.custom_id, line).map_err(Stopped::Spill)?;
         self.endpoint.note(request.path());
         match self.chunker.lane(request.target()) {
@@ -204,7 +227,7 @@ fn too_many(lines_max: u64) -> Fault {
 }
 
 fn too_many_lanes(lanes_max: usize) -> Fault {
-    let message = format!("The file names more than {lanes_max} different models or urls.");
+    let message = format!("The file names more than {lanes_max} different models.");
     Fault { code: "too_many_lanes", message, param: Some("body.model") }
 }
 

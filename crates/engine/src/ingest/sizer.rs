@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use windrow_domain::control::ingest::{Bounds, Rows};
@@ -37,12 +38,12 @@ impl Sizer {
     pub(crate) fn new(options: &Options) -> Self {
         let rows = |rows: usize| u32::try_from(rows).unwrap_or(u32::MAX);
         // Exact far beyond any useful bound, and a bound by itself above that.
-        let ms = |ms: u64| f64::from(u32::try_from(ms).unwrap_or(u32::MAX));
+        let ms = |time: Duration| f64::from(u32::try_from(time.as_millis()).unwrap_or(u32::MAX));
         let bounds = Bounds {
             rows_min: rows(options.rows_min),
             rows_max: rows(options.chunk_lines_max),
-            p50_ms: ms(options.db_p50_ms),
-            p95_ms: ms(options.db_p95_ms),
+            p50_ms: ms(options.db_p50),
+            p95_ms: ms(options.db_p95),
         };
         Self { rows: Mutex::new(Rows::new(bounds)), limit: Limit::of(options.rows_min) }
     }

@@ -17,14 +17,14 @@ pub(crate) enum Piece {
     Mark(Bytes),
     /// A whole line with its ending, if it has one.
     Line {
-        /// From 1.
+        /// The number of the line in the file, from 1.
         line: u64,
         /// The exact bytes.
         raw: Bytes,
     },
     /// A part of a line that is too long to be held.
     Part {
-        /// From 1.
+        /// The number of the line in the file, from 1.
         line: u64,
         /// At most [`PIECE_BYTES_MAX`] bytes.
         raw: Bytes,

@@ -1,4 +1,7 @@
-//! Availability of targets (handlers and publishers), and what is remembered of messages that failed.
+//! Availability of targets (handlers and publishers): remembers which are unavailable since when,
+//! how the messages that failed there stand, and lets a few requests probe. What follows for a
+//! message is decided in `outcome/policy.rs`; whether a failure means *unavailable*, where the
+//! failure is made (`handler/error.rs`, `crate::http::endpoint`).
 //!
 //! Holds throughout: a target that is unavailable gets a few requests at a time, and further messages wait
 //! without a request, so that many streams behind it neither flood it nor occupy the slots of others; what
@@ -14,7 +17,9 @@ use parking_lot::{Mutex, MutexGuard};
 use windrow_domain::attempt::Failure;
 use windrow_store::message::MessageRef;
 
+use crate::bounded_map::BoundedMap;
 use crate::clock::Clock;
+use crate::jitter::Jitter;
 
 /// Most concurrent requests to an unavailable target.
 const PROBES_MAX: usize = 4;
@@ -25,7 +30,7 @@ const SPREAD_MS_MAX: u64 = 300_000;
 /// Most messages of which something is remembered. When there are more, all are forgotten: they wait
 /// and are tried as if they had only begun to fail.
 const HEADS_MAX: usize = 50_000;
-/// The code of a failure without a try.
+/// The code of a failure without a request: enough others probe the target already.
 const NOT_ASKED: &str = "not_asked";
 
 /// How the delivery of one message to one of its publishers stands.
@@ -62,10 +67,11 @@ struct Outage {
     last_retry_at: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Records {
     targets: HashMap<String, Target>,
-    heads: HashMap<u64, FailedHead>,
+    /// By the number of their stream.
+    heads: BoundedMap<u64, FailedHead>,
 }
 
 /// Which targets are unavailable since when, and which messages failed there.
@@ -73,6 +79,7 @@ struct Records {
 pub(super) struct Availability {
     records: Mutex<Records>,
     clock: Clock,
+    jitter: Jitter,
 }
 
 /// A request to a target that is under way until this is dropped.
@@ -90,8 +97,9 @@ impl Drop for RequestGuard<'_> {
 }
 
 impl Availability {
-    pub(super) fn new(clock: Clock) -> Self {
-        Self { records: Mutex::default(), clock }
+    pub(super) fn new(clock: Clock, jitter: Jitter) -> Self {
+        let records = Records { targets: HashMap::new(), heads: BoundedMap::new(HEADS_MAX) };
+        Self { records: Mutex::new(records), clock, jitter }
     }
 
     fn records(&self) -> MutexGuard<'_, Records> {
@@ -167,7 +175,7 @@ impl Availability {
         // Earlier ones have slots as far as there are slots; beyond that, chance spreads them.
         let next = outage.last_retry_at.saturating_add(1_000_000 / RETRIES_PER_SEC_MAX);
         let last = now_us.saturating_add(SPREAD_MS_MAX * 1_000).max(wanted);
-        let at = if next > last { fastrand::u64(wanted..=last) } else { wanted.max(next) };
+        let at = if next > last { self.jitter.between(wanted..=last) } else { wanted.max(next) };
         outage.last_retry_at = outage.last_retry_at.max(at);
         Duration::from_micros(at.saturating_sub(now_us))
     }
@@ -206,10 +214,8 @@ impl Availability {
 
 impl Records {
     fn head(&mut self, at: MessageRef) -> &mut FailedHead {
-        if self.heads.len() >= HEADS_MAX && !self.heads.contains_key(&at.stream_no) {
-            self.heads.clear();
-        }
-        let head = self.heads.entry(at.stream_no).or_default();
+        let forget_all = |_: &u64, _: &FailedHead| false;
+        let head = self.heads.get_or_insert_with(at.stream_no, forget_all, Default::default);
         if head.position != at.position {
             *head = FailedHead { position: at.position, ..FailedHead::default() };
         }
@@ -227,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_few_requests_probe_an_unavailable_target_and_all_go_when_it_is_back() {
-        let availability = Availability::new(Clock::machine());
+        let availability = Availability::new(Clock::machine(), Jitter::new(Some(7)));
         let in_flight: Vec<_> =
             (0..PROBES_MAX).map(|_| availability.begin_request("hook")).collect();
         assert!(availability.blocked("hook").is_none(), "nothing says that it is unavailable");
@@ -246,7 +252,8 @@ mod tests {
 
     #[test]
     fn many_that_wait_come_back_one_after_another_and_in_bounded_time() {
-        let availability = Availability::new(Clock::manual(Timestamp::UNIX_EPOCH));
+        let availability =
+            Availability::new(Clock::manual(Timestamp::UNIX_EPOCH), Jitter::new(Some(7)));
         let wait = Duration::from_secs(1);
         assert_eq!(
             availability.spread_retry("hook", wait),
@@ -263,7 +270,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_of_a_message_is_not_the_next_ones() {
-        let availability = Availability::new(Clock::machine());
+        let availability = Availability::new(Clock::machine(), Jitter::new(Some(7)));
         let at = |position| MessageRef { partition: 0, stream_no: 7, position };
         assert!(availability.delivery_state(at(1), "a").is_none());
         availability.set_delivery_state(

@@ -15,7 +15,7 @@ use windrow_store::partition::Fence;
 use windrow_store::{Error, Kind, MessageStore};
 
 use super::gauges::{Counters, count};
-use super::outcome::{NO_TARGET, Outcome, OutcomePolicy, PendingCommit};
+use super::outcome::{MessageOutcome, NO_TARGET, OutcomePolicy, PendingCommit};
 
 /// What became of a pending commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(super) enum CommitResult {
     Unknown,
 }
 
-/// Makes the commits.
+/// Sends pending commits to the store: many in one transaction, in halves when they conflict.
 pub(super) struct Committer {
     pub(super) store: Arc<dyn MessageStore>,
     pub(super) policy: OutcomePolicy,
@@ -58,7 +58,8 @@ impl Committer {
                 }
                 Err(error) => error,
             };
-            let is_last = group.iter().all(|one| one.is_failure || one.outcome == Outcome::Started);
+            let is_last =
+                group.iter().all(|one| one.is_failure || one.outcome == MessageOutcome::Started);
             match (error.kind, group.len()) {
                 (Kind::LeaseLost | Kind::Missing, _) => {
                     let error = chain(&error);

@@ -29,7 +29,7 @@ pub struct Gauges {
     pub commits_unknown: u64,
     /// Commits that met a conflict and were split.
     pub conflicts: u64,
-    /// Reads.
+    /// Reads of messages.
     pub reads: u64,
     /// Times that partitions or the membership were lost.
     pub lease_losses: u64,

@@ -2,25 +2,26 @@
 //! among the calls that run or are stuck. A quick call costs a look in memory.
 //!
 //! Holds throughout: an attempt is reported at most once, unless the report failed; what is reported late
-//! changes nothing (see [`Running`]), so nothing waits for it.
+//! changes nothing (see [`ProcessingReport`]), so nothing waits for it.
 //! Absent on purpose: attempts whose beginning was stored. The database knows of those.
 
 use std::collections::HashMap;
 
 use windrow_domain::Queue;
-use windrow_store::message::{Running, SEND_MAX};
+use windrow_store::message::{ProcessingReport, SEND_MAX};
 use windrow_store::partition::Fence;
 
 use super::outcome::Task;
 
-/// Reports within the time after which a call is reported: what comes due between two goes in one.
+/// How many times reports are written within the time after which a call counts as long: calls that
+/// come due between two reports share one.
 const REPORTS: u64 = 8;
 
 /// A call that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RunningCall {
     pub(super) fence: Fence,
-    pub(super) running: Running,
+    pub(super) running: ProcessingReport,
     due: u64,
     is_reported: bool,
 }
@@ -47,7 +48,8 @@ impl LongCalls {
             return;
         }
         let due = now.saturating_add(self.after_ms);
-        let run = RunningCall { fence, running: Running::of(message), due, is_reported: false };
+        let run =
+            RunningCall { fence, running: ProcessingReport::of(message), due, is_reported: false };
         self.report_at = self.report_at.min(due);
         self.running.insert(task.stream_no(), run);
     }

@@ -2,21 +2,24 @@
 //! gives back what belongs to other instances.
 //!
 //! Holds throughout: a partition is given back only when nothing runs in it; an id that was tombstoned
-//! is never used again, and under a new one nothing is held; of those that fell silent only members of
-//! this service that run messages are tombstoned, since others have bounds of their own; what this
-//! instance serves is set up after every join, since it is not kept for an instance taken for dead.
+//! is never used again, and an instance that joins under a new id holds nothing; this instance
+//! buries members of its own service that run messages, and no others, since those have bounds of their
+//! own: at once when their lock proves that they are dead, and those that it observed to be silent for
+//! long enough; what this instance serves is set up after every join, since it is not kept
+//! for an instance that was taken for dead.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use tokio::sync::mpsc;
+use windrow_domain::millis;
 use windrow_domain::partition::{Sharer, share};
 use windrow_domain::{InstanceId, PartitionNo};
-use windrow_store::member::{Member, NewMember};
+use windrow_store::member::{Evidence, Member, NewMember};
 use windrow_store::partition::{Fence, Serving, Setup};
 use windrow_store::{Kind, Result};
 
+use crate::liveness::{Liveness, SilenceWatch};
 use crate::member::host;
 use crate::signal::Stop;
 use windrow_store::error::chain;
@@ -31,7 +34,7 @@ const DUTY: &str = "messages.members";
 const UNSETTLED_MS_MAX: u64 = 500;
 
 /// The membership of this instance.
-pub(super) struct Membership {
+pub(super) struct PartitionMembership {
     deps: Arc<RunnerDeps>,
     commands: mpsc::Sender<Command>,
     drained: mpsc::Receiver<Fence>,
@@ -39,8 +42,10 @@ pub(super) struct Membership {
     draining: BTreeSet<PartitionNo>,
     /// Partitions that were to be taken or given back, and it is unknown whether they were.
     unsure: BTreeSet<PartitionNo>,
-    /// When each member was last seen to beat: its word, and our time.
-    beats: HashMap<InstanceId, (Timestamp, u64)>,
+    silence: SilenceWatch,
+    liveness: Liveness,
+    /// What dead processes left on this machine was removed since this one began.
+    is_cleaned_up: bool,
     alarm: Alarm,
     /// What this instance serves was set up since it joined.
     is_set_up: bool,
@@ -48,12 +53,14 @@ pub(super) struct Membership {
     is_settled: bool,
 }
 
-impl Membership {
+impl PartitionMembership {
     pub(super) fn new(
         deps: Arc<RunnerDeps>,
         commands: mpsc::Sender<Command>,
         drained: mpsc::Receiver<Fence>,
     ) -> Self {
+        let silence = SilenceWatch::new(deps.options.heartbeat_every, deps.options.stale_after);
+        let liveness = Liveness::new(deps.options.live_folder.clone());
         Self {
             deps,
             commands,
@@ -61,7 +68,9 @@ impl Membership {
             owned: BTreeMap::new(),
             draining: BTreeSet::new(),
             unsure: BTreeSet::new(),
-            beats: HashMap::new(),
+            silence,
+            liveness,
+            is_cleaned_up: false,
             alarm: Alarm::default(),
             is_set_up: false,
             beat_at: 0,
@@ -74,12 +83,15 @@ impl Membership {
     pub(super) async fn join(&mut self) -> Result<()> {
         let serving = self.serving();
         self.is_set_up = false;
+        let instance = self.deps.notifier.instance();
         let member = NewMember {
-            instance: self.deps.notifier.instance(),
+            instance,
             service: self.deps.service.clone(),
             host: host(),
             pid: std::process::id(),
             metadata: serving.to_metadata(),
+            // Held before anybody can ask for it.
+            lock: self.liveness.hold(instance),
         };
         self.deps.store.register(member).await?;
         self.set_up(serving).await
@@ -91,6 +103,8 @@ impl Membership {
             object_types: registry.object_types(),
             lifecycle: options.lifecycle,
             own_max: options.own_max,
+            consumers: registry.served_consumers(),
+            publishers: registry.routes.served(),
         }
     }
 
@@ -117,22 +131,23 @@ impl Membership {
                 Ok(()) => verify = false,
                 Err(error) => {
                     tracing::warn!(error = %chain(&error), "the partitions were not checked");
+                    self.silence.interrupt();
                     self.is_settled = false;
                 }
             }
-            let heartbeat_ms = deps.options.heartbeat_ms;
+            let heartbeat_ms = millis(deps.options.heartbeat_every);
             let unsettled_ms = heartbeat_ms.min(UNSETTLED_MS_MAX);
             let wait_ms = if self.is_settled { heartbeat_ms } else { unsettled_ms };
             let next = deps.clock.millis().saturating_add(wait_ms);
             tokio::select! {
                 () = deps.clock.sleep_until(next) => {}
                 () = deps.notifier.verify_ownership.given() => verify = true,
-                Some(fence) = self.drained.recv() => self.give_back(fence).await,
+                Some(fence) = self.drained.recv() => self.release(fence).await,
                 () = leave.given() => break,
             }
         }
         // A database that is gone is not waited for: others see the silence.
-        let grace = std::time::Duration::from_millis(deps.options.grace_ms);
+        let grace = deps.options.grace;
         tokio::select! {
             () = self.leave() => {}
             () = deps.clock.sleep(grace) => tracing::warn!("the runner could not leave; other instances take over after a while"),
@@ -154,7 +169,7 @@ impl Membership {
         let me = self.deps.notifier.instance();
         let share = share(self.deps.options.partitions, &live, me);
         set(&self.deps.counters.partitions_unowned, share.unowned.into());
-        self.alarm.look(share.unowned, &live);
+        self.alarm.observe(share.unowned, &live);
         let mine: BTreeSet<PartitionNo> = share.mine.into_iter().collect();
         self.take(&mine, verify).await?;
         let surplus = self.owned.keys().filter(|no| !mine.contains(no));
@@ -184,7 +199,7 @@ impl Membership {
 
     async fn beat_in_time(&mut self, verify: bool) -> Result<()> {
         let now = self.deps.clock.millis();
-        let is_time = now.saturating_sub(self.beat_at) >= self.deps.options.heartbeat_ms;
+        let is_time = now.saturating_sub(self.beat_at) >= millis(self.deps.options.heartbeat_every);
         if verify || is_time || self.beat_at == 0 {
             self.beat().await?;
             self.beat_at = now;
@@ -215,7 +230,7 @@ impl Membership {
         self.join().await
     }
 
-    /// The live members that run messages of this service, after silent ones were tombstoned.
+    /// The live members that run messages of this service, after dead ones were buried.
     async fn live(&mut self) -> Result<Vec<Sharer>> {
         let (deps, me) = (self.deps.clone(), self.deps.notifier.instance());
         let members = deps.store.members().await?;
@@ -226,30 +241,27 @@ impl Membership {
         let ours = members.iter().filter(is_ours);
         let live: Vec<(&Member, u16)> =
             ours.filter_map(|member| Some((member, own_max(member)?))).collect();
-        let now = deps.clock.millis();
-        let mut silent = Vec::new();
-        for (member, _) in &live {
-            let beat = self.beats.entry(member.instance).or_insert((member.heartbeat_at, now));
-            if beat.0 != member.heartbeat_at {
-                *beat = (member.heartbeat_at, now);
-            }
-            if member.instance != me && now.saturating_sub(beat.1) > deps.options.stale_ms {
-                silent.push(member.instance);
-            }
-        }
-        self.beats
-            .retain(|instance, _| live.iter().any(|(member, _)| member.instance == *instance));
+        let others = live.iter().map(|(member, _)| *member).filter(|one| one.instance != me);
+        let others: Vec<&Member> = others.collect();
+        let dead = self.liveness.bury_dead(&*deps.store, &others).await?;
+        let living = others.iter().copied().filter(|member| !dead.contains(&member.instance));
+        let silent = self.silence.observe(deps.clock.millis(), living);
         let sharer = |(member, own_max): &(&Member, u16)| Sharer {
             instance: member.instance,
             own_max: *own_max,
         };
         let mut live: Vec<Sharer> = live.iter().map(sharer).collect();
-        let lease_ms = deps.options.heartbeat_ms.saturating_mul(2).max(1000);
+        live.retain(|one| !dead.contains(&one.instance));
+        if !std::mem::replace(&mut self.is_cleaned_up, true) {
+            self.liveness.remove_leftovers(&members);
+        }
+        let lease_ms = millis(deps.options.heartbeat_every).saturating_mul(2).max(1000);
         if !silent.is_empty() && deps.store.take_duty(me, DUTY, lease_ms).await? {
-            for instance in silent {
-                tracing::warn!(%instance, "a runner fell silent and is taken for dead");
-                deps.store.tombstone(instance).await?;
-                live.retain(|one| one.instance != instance);
+            for (instance, heartbeat_at) in silent {
+                if deps.store.bury(instance, Evidence::Silent { heartbeat_at }).await? {
+                    tracing::warn!(%instance, "a runner fell silent and is taken for dead");
+                    live.retain(|one| one.instance != instance);
+                }
             }
         }
         Ok(live)
@@ -307,7 +319,7 @@ impl Membership {
     }
 
     /// Gives back what is drained.
-    async fn give_back(&mut self, first: Fence) {
+    async fn release(&mut self, first: Fence) {
         let mut fences = vec![first];
         while let Ok(fence) = self.drained.try_recv() {
             fences.push(fence);
@@ -332,10 +344,13 @@ impl Membership {
 
     async fn leave(mut self) {
         if let Ok(fence) = self.drained.try_recv() {
-            self.give_back(fence).await;
+            self.release(fence).await;
         }
-        if let Err(error) = self.deps.store.tombstone(self.deps.notifier.instance()).await {
-            tracing::warn!(error = %chain(&error), "the runner could not leave; other instances take over after a while");
+        match self.deps.store.tombstone(self.deps.notifier.instance()).await {
+            Ok(_) => self.liveness.release(),
+            Err(error) => {
+                tracing::warn!(error = %chain(&error), "the runner could not leave; other instances take over after a while");
+            }
         }
     }
 }
@@ -347,7 +362,7 @@ struct Alarm {
 }
 
 impl Alarm {
-    fn look(&mut self, unowned: u16, live: &[Sharer]) {
+    fn observe(&mut self, unowned: u16, live: &[Sharer]) {
         if unowned == self.unowned {
             return;
         }
@@ -401,6 +416,13 @@ mod tests {
         fn exit(&self, _: &Id) {}
     }
 
+    /// Stored, and shared with processes of other builds. The golden scene buries its dead worker at once and no
+    /// longer takes this duty, so the name is held here.
+    #[test]
+    fn the_duty_keeps_its_name() {
+        assert_eq!(DUTY, "messages.members");
+    }
+
     #[test]
     fn an_alarm_is_raised_once_and_ends_once() {
         let levels = Levels::default();
@@ -408,7 +430,7 @@ mod tests {
         subscriber::with_default(levels, || {
             let mut alarm = Alarm::default();
             for unowned in [0, 0, 5, 5, 5, 2, 2, 0, 0] {
-                alarm.look(unowned, &[]);
+                alarm.observe(unowned, &[]);
             }
         });
         let expected = [Level::ERROR, Level::ERROR, Level::INFO];

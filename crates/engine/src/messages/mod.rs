@@ -14,7 +14,7 @@
 //! | admit | `queue/` | the message joins the queue of its stream in memory |
 //! | start | `event_loop/start.rs`, `handler/registry.rs` | its head is due: a handler is found, the state loaded (`state_cache.rs`) |
 //! | run | `run/` | the handler runs: plain, in a transaction of its own, or as publishers |
-//! | judge | `outcome/`, `availability.rs` | its result becomes a pending commit: done, retry, given up |
+//! | judge | `outcome/policy.rs`, `availability.rs` | its result becomes a pending commit: done, retry, given up; outages are remembered |
 //! | commit | `event_loop/commits.rs`, `commit.rs`, `stream_backoff.rs` | many pending commits become one transaction |
 //! | settle | `event_loop/settle.rs` | the stream goes on with its next message |
 //! | answer | `client/waiters.rs`, `listener.rs` | the waiting client gets the answer |
@@ -53,12 +53,13 @@ mod state_cache;
 mod stream_backoff;
 
 pub use client::{
-    Ask, AskError, CallOutcome, CallRequest, Client, ClientError, ObjectRef, OwnerInbox,
+    Ask, AskError, CallOutcome, CallRequest, CallWait, Client, ClientError, ObjectRef, OwnerInbox,
+    call_wait,
 };
 pub use gauges::Gauges;
 pub use handler::{
     Consumer, Context, Effects, HandlerError, Object, OrPermanent, StateChange, Transactional,
-    TransactionalConsumer, Typed,
+    TransactionalConsumer, Typed, TypedTransactional,
 };
 pub use options::{Options, Unrouted};
 pub use runner::{Builder, Runner};

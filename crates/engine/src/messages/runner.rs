@@ -12,7 +12,8 @@ use windrow_store::partition::Setup;
 use windrow_store::{IntoStore, MessageStore, Result};
 
 use crate::clock::Clock;
-use crate::deliver::{Patterns, Routes};
+use crate::deliver::{Patterns, Publisher, Route, Routes};
+use crate::jitter::Jitter;
 use crate::signal::Stop;
 
 use super::client::Client;
@@ -21,9 +22,11 @@ use super::gauges::Counters;
 use super::handler::erased::DynObject;
 use super::handler::registry::{ConsumerKind, ConsumerRoute, Registry};
 use super::handler::typed::TypedObject;
-use super::handler::{Consumer, Object, Transactional, TransactionalConsumer, Typed};
+use super::handler::{
+    Consumer, Object, Transactional, TransactionalConsumer, Typed, TypedTransactional,
+};
 use super::http::Remote;
-use super::membership::Membership;
+use super::membership::PartitionMembership;
 use super::notifier::Notifier;
 use super::options::Options;
 use super::running::Running;
@@ -35,6 +38,7 @@ pub(super) struct RunnerDeps {
     pub(super) registry: Registry,
     pub(super) options: Options,
     pub(super) clock: Clock,
+    pub(super) jitter: Jitter,
     pub(super) notifier: Arc<Notifier>,
     pub(super) counters: Arc<Counters>,
     pub(super) service: String,
@@ -47,10 +51,11 @@ pub struct Builder {
     registry: Registry,
     options: Options,
     clock: Clock,
+    seed: Option<u64>,
 }
 
 impl Builder {
-    /// With these bounds.
+    /// Sets the bounds.
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
         self.options = options;
@@ -89,6 +94,13 @@ impl Builder {
         self
     }
 
+    /// With typed objects whose calls have transactions of their own. The last one of a type
+    /// counts.
+    #[must_use]
+    pub fn typed_tx<T: TypedTransactional>(self, typed: T) -> Self {
+        self.object_tx(TypedObject(typed))
+    }
+
     /// With a consumer of messages: those of the inbox that the patterns match, unless an earlier one
     /// takes them; and those of any queue that wait for it by name.
     #[must_use]
@@ -117,24 +129,39 @@ impl Builder {
         self
     }
 
-    /// With publishers for messages of the outbox.
+    /// With a publisher for those messages of the outbox that the patterns match.
+    #[must_use]
+    pub fn publisher(mut self, patterns: Patterns, publisher: impl Publisher + 'static) -> Self {
+        self.registry.routes.push(Route::new(patterns, Arc::new(publisher)));
+        self
+    }
+
+    /// With these publishers for messages of the outbox, in the place of all others.
     #[must_use]
     pub fn routes(mut self, routes: Routes) -> Self {
         self.registry.routes = routes;
         self
     }
 
-    /// With another clock.
+    /// Uses that clock instead of the machine's.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
+    /// With that seed for its jitter.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
     /// Sets the database up, joins the other instances and starts. `Conflict` when the database is set up for another
     /// service or another number of partitions.
     pub async fn start(self) -> Result<Running> {
-        let Self { store, service, registry, options, clock } = self;
+        let Self { store, service, registry, options, clock, seed } = self;
+        let jitter = Jitter::new(seed);
         let checked = options.check().and_then(|()| registry.check());
         checked.map_err(|error| error.named("start runner", ""))?;
         let setup = Setup {
@@ -147,11 +174,12 @@ impl Builder {
         let notifier = Arc::new(Notifier::new(options.waiters_max));
         let counters = Arc::default();
         let client = Client::with(store.clone(), clock.clone(), notifier.clone(), None);
-        let deps = RunnerDeps { store, registry, options, clock, notifier, counters, service };
+        let deps =
+            RunnerDeps { store, registry, options, clock, jitter, notifier, counters, service };
         let deps = Arc::new(deps);
         let (commands, received) = mpsc::channel(COMMANDS_MAX);
         let (drained, given_back) = mpsc::channel(PARTITIONS_MAX.into());
-        let mut membership = Membership::new(deps.clone(), commands, given_back);
+        let mut membership = PartitionMembership::new(deps.clone(), commands, given_back);
         membership.join().await?;
         let event_loop = EventLoop::new(deps.clone(), received, drained);
         let stop = Stop::new();
@@ -165,7 +193,12 @@ impl Builder {
 const COMMANDS_MAX: usize = 16;
 
 /// Runs all parts, and ends them in order: the loop, then the membership, which gives back.
-async fn run(deps: Arc<RunnerDeps>, event_loop: EventLoop, membership: Membership, stop: Stop) {
+async fn run(
+    deps: Arc<RunnerDeps>,
+    event_loop: EventLoop,
+    membership: PartitionMembership,
+    stop: Stop,
+) {
     let (leave, mut parts) = (Stop::new(), JoinSet::new());
     let own = (stop.clone(), leave.clone());
     parts.spawn(async move {
@@ -226,6 +259,7 @@ impl Runner {
             registry: Registry::default(),
             options: Options::default(),
             clock: Clock::machine(),
+            seed: None,
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Backoff for streams that a transaction of others holds: it has written to them and has not ended.
+//! Backoff for streams that a foreign transaction holds: an application has written to them and has
+//! not committed yet.
 //!
 //! Holds throughout: commits that write to such a stream are made one at a time, each by itself, and the
 //! others that want to meanwhile are put off; commits that write elsewhere are not held up. What is known
@@ -8,8 +9,10 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use windrow_domain::backoff::Backoff;
+use windrow_domain::millis;
 
 use super::outcome::WrittenStream;
+use crate::jitter::Jitter;
 
 /// The stored error of a message that is put off.
 pub(super) const HELD: &str = "a stream that it writes to is held by a transaction of others";
@@ -42,31 +45,38 @@ struct BlockedStream {
 }
 
 /// The streams that are held.
-#[derive(Debug, Default)]
-pub(super) struct StreamBackoff(HashMap<WrittenStream, BlockedStream>);
+#[derive(Debug)]
+pub(super) struct StreamBackoff {
+    streams: HashMap<WrittenStream, BlockedStream>,
+    jitter: Jitter,
+}
 
 impl StreamBackoff {
+    pub(super) fn new(jitter: Jitter) -> Self {
+        Self { streams: HashMap::new(), jitter }
+    }
+
     /// Whether a commit may write to these streams now.
     pub(super) fn access(
         &mut self,
         now: u64,
         written: impl FnOnce() -> Vec<WrittenStream>,
     ) -> Access {
-        if self.0.is_empty() {
+        if self.streams.is_empty() {
             return Access::Free;
         }
         let written = written();
         let held: Vec<&WrittenStream> =
-            written.iter().filter(|stream| self.0.contains_key(*stream)).collect();
-        let until = held.iter().filter_map(|stream| Some(self.0.get(*stream)?.until)).max();
+            written.iter().filter(|stream| self.streams.contains_key(*stream)).collect();
+        let until = held.iter().filter_map(|stream| Some(self.streams.get(*stream)?.until)).max();
         match until {
             None => Access::Free,
             Some(until) if until > now => {
-                Access::Blocked(spread(Duration::from_millis(until - now)))
+                Access::Blocked(spread(Duration::from_millis(until - now), &self.jitter))
             }
             Some(_) => {
                 for stream in held {
-                    if let Some(blocked) = self.0.get_mut(stream) {
+                    if let Some(blocked) = self.streams.get_mut(stream) {
                         blocked.until = now + PROBE_MS;
                     }
                 }
@@ -77,39 +87,40 @@ impl StreamBackoff {
 
     /// A commit of its own that writes to these streams was refused; gives how long it waits.
     pub(super) fn block(&mut self, now: u64, written: Vec<WrittenStream>) -> Duration {
-        if self.0.len() + written.len() > STREAMS_MAX {
-            self.0.clear();
+        if self.streams.len() + written.len() > STREAMS_MAX {
+            self.streams.clear();
         }
         let mut longest = WAIT_MIN;
         for stream in written {
             let backoff = Backoff::new(WAIT_MIN, WAIT_MAX);
-            let blocked = self.0.entry(stream).or_insert(BlockedStream { until: now, backoff });
+            let blocked =
+                self.streams.entry(stream).or_insert(BlockedStream { until: now, backoff });
             let wait = blocked.backoff.next(1.0);
-            blocked.until = now + u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+            blocked.until = now + millis(wait);
             longest = longest.max(wait);
         }
-        spread(longest)
+        spread(longest, &self.jitter)
     }
 
     /// A commit that writes to these streams succeeded.
     pub(super) fn free(&mut self, written: impl FnOnce() -> Vec<WrittenStream>) {
-        if self.0.is_empty() {
+        if self.streams.is_empty() {
             return;
         }
         for stream in written() {
-            self.0.remove(&stream);
+            self.streams.remove(&stream);
         }
     }
 }
 
 /// How long a message waits that was refused for the first time.
-pub(super) fn first_wait() -> Duration {
-    spread(WAIT_MIN)
+pub(super) fn first_wait(jitter: &Jitter) -> Duration {
+    spread(WAIT_MIN, jitter)
 }
 
 /// A little longer, so that the probe comes first and not all come at once.
-fn spread(wait: Duration) -> Duration {
-    wait + Duration::from_millis(1) + wait.mul_f64(fastrand::f64() / 2.0)
+fn spread(wait: Duration, jitter: &Jitter) -> Duration {
+    wait + Duration::from_millis(1) + wait.mul_f64(jitter.roll() / 2.0)
 }
 
 #[cfg(test)]
@@ -124,7 +135,7 @@ mod tests {
 
     #[test]
     fn one_commit_probes_a_locked_stream_and_the_others_wait() {
-        let mut streams = StreamBackoff::default();
+        let mut streams = StreamBackoff::new(Jitter::new(Some(7)));
         assert_eq!(streams.access(0, || stream("a")), Access::Free);
         let wait = streams.block(0, stream("a"));
         assert!(wait > WAIT_MIN, "{wait:?}");
@@ -140,7 +151,7 @@ mod tests {
 
     #[test]
     fn waits_are_bounded() {
-        let mut streams = StreamBackoff::default();
+        let mut streams = StreamBackoff::new(Jitter::new(Some(7)));
         let longest = (0..50).map(|now| streams.block(now, stream("a"))).max().unwrap();
         assert!(longest <= WAIT_MAX * 3 / 2 + Duration::from_millis(1), "{longest:?}");
     }

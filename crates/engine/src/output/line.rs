@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use windrow_domain::attempt::Status;
 use windrow_domain::{BatchId, Ending};
+use windrow_store::inspect::FinishedLine;
 use windrow_store::record::Finished;
 
 use super::usage::{self, Usage};
@@ -44,14 +45,15 @@ impl Names {
     }
 }
 
-/// Writes a line with a result, and adds up what it cost.
+/// Writes a line with a result, and adds up what it cost. One of an earlier generation says so.
 pub(super) fn put_result(
     out: &mut Vec<u8>,
     names: &Names,
-    result: &Finished,
+    row: &FinishedLine,
     custom_id: Option<&str>,
     usage: &mut Usage,
 ) {
+    let result = &row.result;
     names.open(out, result.line, custom_id);
     let is_completed = result.status == Status::Completed;
     let status_code = result.http_status.or(is_completed.then_some(STATUS_OK));
@@ -65,6 +67,9 @@ pub(super) fn put_result(
             out.push(b'}');
         }
         None => out.extend_from_slice(b"null"),
+    }
+    if row.earlier {
+        text(out, format_args!(",\"earlier_generation\":{}", row.generation));
     }
     // An HTTP failure speaks for itself. An answer that looks well and was still refused does not.
     let is_clear = is_completed || status_code.is_some_and(|code| !(200..300).contains(&code));
@@ -172,7 +177,15 @@ mod tests {
 
     fn written(result: &Finished) -> (String, Value) {
         let mut out = Vec::new();
-        put_result(&mut out, &names(), result, Some("a\"b"), &mut Usage::default());
+        let row = FinishedLine {
+            batch: names().batch,
+            lane: 0,
+            finished_at: jiff::Timestamp::UNIX_EPOCH,
+            generation: 0,
+            earlier: false,
+            result: result.clone(),
+        };
+        put_result(&mut out, &names(), &row, Some("a\"b"), &mut Usage::default());
         let text = String::from_utf8(out).unwrap();
         let line = text.strip_suffix('\n').unwrap();
         assert!(!line.contains(['\n', '\r']));

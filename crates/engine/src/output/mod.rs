@@ -12,6 +12,7 @@ mod store_retry;
 mod usage;
 mod writer;
 
+pub use requests::line_named;
 pub use sink::{Sink, ToWrite};
 pub use store_retry::StoreRetry;
 pub use usage::Usage;

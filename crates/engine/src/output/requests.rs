@@ -1,20 +1,42 @@
 //! The requests of a batch's file, in line order, read again from its chunks.
 //!
 //! Holds throughout: lines have the numbers that the ingest gave them, since the same splitter cuts
-//! them; one chunk is in memory.
+//! them; one chunk is in memory; a file that is gone has no requests, and is no reason to fail.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 
 use bytes::Bytes;
-use windrow_store::Result;
+use windrow_domain::BatchId;
 use windrow_store::ingest::File;
+use windrow_store::{Kind, Result, Scope, Store};
 
+use super::StoreRetry;
 use super::writer::Source;
+use crate::clock::Clock;
 use crate::ingest::jsonl::is_blank;
 use crate::ingest::split::{Piece, Splitter};
 use crate::json;
+
+/// The line of a batch's file with that `custom_id`, whether it ran or not: O(file). None when there is no
+/// such line, or the file is gone.
+pub async fn line_named(
+    store: &dyn Store,
+    scope: &Scope,
+    batch: BatchId,
+    custom_id: &str,
+) -> Result<Option<u64>> {
+    let store_retry = StoreRetry::usual(Clock::machine());
+    let source = Source { store, scope, batch, ending: None, bytes_max: 0, store_retry };
+    let mut requests = Requests::new(&source);
+    while let Some(request) = requests.next_before(u64::MAX).await? {
+        if request.custom_id().as_deref() == Some(custom_id) {
+            return Ok(Some(request.line));
+        }
+    }
+    Ok(None)
+}
 
 /// Walks over the requests.
 pub(super) struct Requests<'a> {
@@ -24,17 +46,17 @@ pub(super) struct Requests<'a> {
     chunk_no: u32,
     /// None at the end of the file.
     splitter: Option<Splitter>,
-    ready: VecDeque<Request>,
+    ready: VecDeque<FileRequest>,
 }
 
 /// A line of the file that is a request.
 #[derive(Debug)]
-pub(super) struct Request {
+pub(super) struct FileRequest {
     pub(super) line: u64,
     raw: Bytes,
 }
 
-impl Request {
+impl FileRequest {
     /// Its own id. None only when the file is not what the ingest accepted.
     pub(super) fn custom_id(&self) -> Option<Cow<'_, str>> {
         json::custom_id(&self.raw)
@@ -49,7 +71,7 @@ impl<'a> Requests<'a> {
     }
 
     /// The next request before line `before`, if there is one.
-    pub(super) async fn next_before(&mut self, before: u64) -> Result<Option<Request>> {
+    pub(super) async fn next_before(&mut self, before: u64) -> Result<Option<FileRequest>> {
         while self.ready.is_empty() && self.splitter.is_some() {
             self.fill().await?;
         }
@@ -57,7 +79,7 @@ impl<'a> Requests<'a> {
     }
 
     /// The request on that line; what comes before it is passed over.
-    pub(super) async fn find(&mut self, line: u64) -> Result<Option<Request>> {
+    pub(super) async fn find(&mut self, line: u64) -> Result<Option<FileRequest>> {
         while let Some(request) = self.next_before(line.saturating_add(1)).await? {
             if request.line == line {
                 return Ok(Some(request));
@@ -70,7 +92,11 @@ impl<'a> Requests<'a> {
         let Source { store, scope, batch, store_retry, .. } = self.source;
         if self.file.is_none() {
             let batch = store_retry.ask(|| store.batch(scope, *batch)).await?;
-            self.file = Some(store_retry.ask(|| store.file(scope, batch.file)).await?);
+            match store_retry.ask(|| store.file(scope, batch.file)).await {
+                Ok(file) => self.file = Some(file),
+                Err(error) if error.kind == Kind::Missing => return self.end(),
+                Err(error) => return Err(error),
+            }
         }
         let file = self.file.as_ref().expect("it was just read");
         let ready = &mut self.ready;
@@ -78,7 +104,7 @@ impl<'a> Requests<'a> {
             if let Piece::Line { line, raw } = piece
                 && !is_blank(&raw)
             {
-                ready.push_back(Request { line, raw });
+                ready.push_back(FileRequest { line, raw });
             }
             Ok::<(), Infallible>(())
         };
@@ -86,10 +112,20 @@ impl<'a> Requests<'a> {
             self.splitter.take().map_or(Ok(()), |splitter| splitter.finish(&mut give))
         } else {
             let (id, no) = (file.id, self.chunk_no);
-            let chunk = store_retry.ask(|| store.read_chunk(scope, id, no)).await?;
+            let chunk = match store_retry.ask(|| store.read_chunk(scope, id, no)).await {
+                Ok(chunk) => chunk,
+                Err(error) if error.kind == Kind::Missing => return self.end(),
+                Err(error) => return Err(error),
+            };
             self.chunk_no += 1;
             self.splitter.as_mut().map_or(Ok(()), |splitter| splitter.push(chunk, &mut give))
         };
+        Ok(())
+    }
+
+    /// The file is gone: its retention is not that of the results.
+    fn end(&mut self) -> Result<()> {
+        self.splitter = None;
         Ok(())
     }
 }

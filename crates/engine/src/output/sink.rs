@@ -35,12 +35,12 @@ pub struct ToWrite<W> {
 }
 
 impl<W> ToWrite<W> {
-    /// Writes there.
+    /// A sink of that name that writes to `writer`.
     pub fn new(name: impl Into<String>, writer: W) -> Self {
         Self { name: name.into(), writer }
     }
 
-    /// The writer itself.
+    /// Gives the writer back.
     pub fn into_inner(self) -> W {
         self.writer
     }

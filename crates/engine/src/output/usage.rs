@@ -13,7 +13,7 @@ pub struct Usage {
     pub output_tokens: u64,
     /// Of those, spent on thinking.
     pub output_tokens_details: Reasoning,
-    /// Both.
+    /// Tokens sent and received together.
     pub total_tokens: u64,
 }
 
@@ -21,7 +21,7 @@ pub struct Usage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cached {
-    /// How many.
+    /// Tokens that came from a cache.
     pub cached_tokens: u64,
 }
 
@@ -29,7 +29,7 @@ pub struct Cached {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Reasoning {
-    /// How many.
+    /// Tokens that were used for reasoning.
     pub reasoning_tokens: u64,
 }
 

@@ -18,11 +18,11 @@ const GATHER_BYTES: usize = 256 << 10;
 
 /// Which results to write.
 pub struct Source<'a> {
-    /// Where they are.
+    /// The store that has the results.
     pub store: &'a dyn Store,
-    /// On whose behalf.
+    /// The scope that the results are read in.
     pub scope: &'a Scope,
-    /// Of which batch.
+    /// The batch that the results are of.
     pub batch: BatchId,
     /// How it ended. When it was cancelled or expired, lines without a result are written, too; while
     /// it runs (none), only what is finished is.
@@ -36,18 +36,20 @@ pub struct Source<'a> {
 /// What one of the two files holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileTotals {
-    /// Its lines.
+    /// How many lines it has.
     pub lines: u64,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
-/// What was written.
+/// What was written of a batch's two outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Results, by their outcome.
     pub rows: Rows,
-    /// Lines without a result, of a stopped batch.
+    /// Lines without a result whose earlier one was written in its place.
+    pub earlier: u64,
+    /// Lines without any result, of a stopped batch.
     pub never_run: u64,
     /// The output.
     pub output: FileTotals,
@@ -91,6 +93,7 @@ async fn next_page(
     let query = FinishedQuery {
         batch: Some(source.batch),
         bodies: true,
+        earlier: true,
         after,
         limit: PAGE_MAX,
         // Half: another page is being written.
@@ -134,8 +137,9 @@ impl Lines<'_> {
             Status::NotFound => (&mut rows.not_found, errors),
             Status::Skipped => (&mut rows.skipped, errors),
         };
-        *count += 1;
-        line::put_result(&mut into.bytes, &self.names, result, custom_id, &mut self.written.usage);
+        // Counts are those of the current generation, which the closing compares.
+        *(if row.earlier { &mut self.written.earlier } else { count }) += 1;
+        line::put_result(&mut into.bytes, &self.names, row, custom_id, &mut self.written.usage);
         self.written.finished_at = self.written.finished_at.max(Some(row.finished_at));
         into.added().await
     }

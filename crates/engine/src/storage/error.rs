@@ -17,12 +17,12 @@ pub struct Error {
     pub verb: &'static str,
     /// What it was attempted on.
     pub name: String,
-    /// What went wrong.
+    /// The kind of the error.
     pub kind: Kind,
     source: Option<Cause>,
 }
 
-/// What went wrong.
+/// The kind of an error of the storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// No room is left, or a quota is used up.

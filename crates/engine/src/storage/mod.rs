@@ -43,7 +43,7 @@ enum Location {
 pub struct Stored {
     /// Its name.
     pub name: String,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
@@ -54,6 +54,16 @@ impl Storage {
             Location::Folder(path) => path.display().to_string(),
             Location::Bucket(url) => url.clone(),
             Location::Memory => "memory".to_owned(),
+        }
+    }
+
+    /// What tells it from another one, for processes of one database: a bucket by its address, a folder by
+    /// the host that has it.
+    pub(crate) fn mark(&self, host: &str) -> String {
+        match &self.location {
+            Location::Folder(path) => format!("{host}:{}", path.display()),
+            Location::Bucket(url) => url.trim_end_matches('/').to_owned(),
+            Location::Memory => format!("{host}:memory"),
         }
     }
 

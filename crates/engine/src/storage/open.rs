@@ -1,12 +1,12 @@
 //! Opening a storage: a folder, a bucket or memory, out of the text that people write.
 //!
 //! Absent on purpose: credentials in the text. A bucket's come from the usual `AWS_*` environment,
-//! and its endpoint, too (`AWS_ENDPOINT_URL`), when it is not Amazon's.
+//! and its endpoint, too (`AWS_ENDPOINT_URL`), when it is not Amazon's; or from settings by the same names.
 
 use std::path::Path as FilePath;
 use std::sync::Arc;
 
-use object_store::aws::AmazonS3Builder;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
 use object_store::prefix::PrefixStore;
@@ -29,12 +29,29 @@ impl Storage {
 
     /// What a text names: a path, `file:///path`, or `s3://bucket/prefix`.
     pub fn open(text: &str) -> Result<Self> {
+        Self::open_over(text, AmazonS3Builder::from_env)
+    }
+
+    /// The same, where a bucket is reached with these settings (`AWS_ENDPOINT_URL`, `AWS_REGION`, …) and not
+    /// with those of the environment. Names that are not known are left out.
+    pub fn open_with(text: &str, settings: &[(&str, &str)]) -> Result<Self> {
+        Self::open_over(text, || {
+            settings.iter().fold(AmazonS3Builder::new(), |builder, (name, value)| {
+                match name.to_ascii_lowercase().parse::<AmazonS3ConfigKey>() {
+                    Ok(key) => builder.with_config(key, *value),
+                    Err(_) => builder,
+                }
+            })
+        })
+    }
+
+    fn open_over(text: &str, builder: impl FnOnce() -> AmazonS3Builder) -> Result<Self> {
         let refuse =
             |because: &str| Err(Error::new("open the storage", text, Kind::Other).because(because));
         match text.split_once("://") {
             None if text.is_empty() => refuse("it is empty; name a folder or s3://bucket/prefix"),
             None => Self::local(text),
-            Some(("s3", rest)) => Self::bucket(text, rest),
+            Some(("s3", rest)) => Self::bucket(text, rest, builder()),
             Some(("file", rest)) if rest.contains('%') => {
                 refuse("escapes in a file URL are not read; give the folder as a plain path")
             }
@@ -51,13 +68,13 @@ impl Storage {
         Self { objects: Arc::new(InMemory::new()), location: Location::Memory }
     }
 
-    fn bucket(text: &str, rest: &str) -> Result<Self> {
+    fn bucket(text: &str, rest: &str, builder: AmazonS3Builder) -> Result<Self> {
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         if bucket.is_empty() {
             let because = "it names no bucket; write s3://bucket/prefix";
             return Err(Error::new("open the storage", text, Kind::Other).because(because));
         }
-        let objects = AmazonS3Builder::from_env()
+        let objects = builder
             .with_bucket_name(bucket)
             .build()
             .map_err(|source| Error::of_object("open the storage", text, source))?;

@@ -1,7 +1,8 @@
 //! Writing one output: in parts when it is large, in one go when it is small.
 //!
 //! Holds throughout: at most two parts are in memory, one being filled and one on its way;
-//! a writer that is dropped leaves nothing behind in a folder.
+//! a writer that is dropped leaves nothing behind: a staged file is removed, and a bucket is asked in the
+//! background to forget the parts it has.
 
 use std::fmt;
 use std::sync::Arc;
@@ -69,8 +70,8 @@ impl Writer {
     /// Removes what was written so far, as well as it can.
     pub async fn abort(mut self) {
         self.sent.shutdown().await;
-        if let Some(upload) = &mut self.upload {
-            // What cannot be removed now is invisible, and found again by the sweep.
+        if let Some(mut upload) = self.upload.take() {
+            // What cannot be removed now is invisible; a bucket's own rule ends it.
             let _ = upload.abort().await;
         }
     }
@@ -88,6 +89,7 @@ impl Writer {
         if let Some(upload) = &mut self.upload {
             upload.complete().await?;
         }
+        self.upload = None;
         Ok(())
     }
 
@@ -111,6 +113,22 @@ impl Writer {
 
     fn wrong(&self, source: object_store::Error) -> Error {
         Error::of_object("write", &self.path, source)
+    }
+}
+
+impl Drop for Writer {
+    /// Whoever loses the right to write an output drops its writer in the middle.
+    fn drop(&mut self) {
+        let Some(mut upload) = self.upload.take() else { return };
+        let mut sent = std::mem::take(&mut self.sent);
+        // Without a runtime the process ends; a staged file goes with the upload all the same.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
+            sent.shutdown().await;
+            if let Err(error) = upload.abort().await {
+                tracing::debug!(%error, "parts of an output that is not wanted were left");
+            }
+        });
     }
 }
 

@@ -6,8 +6,9 @@
 
 use std::time::Duration;
 
-use windrow_domain::control::breaker::State;
+use windrow_domain::control::breaker::BreakerState;
 use windrow_domain::lease::TRANCHE_LINES_MAX;
+use windrow_domain::millis;
 use windrow_domain::{BatchId, LeaseId};
 use windrow_store::claim::{LEASE_MS_MAX, Request, Waiting};
 
@@ -16,8 +17,10 @@ use crate::Options;
 
 /// The first pause after a claim that found nothing though something was said to wait; doubles.
 const EMPTY_CLAIM_MS_MIN: u64 = 25;
-/// How often an extension that the store did not answer is tried again.
+/// The pause before a renewal of leases that the store did not answer is repeated.
 const AGAIN_MS: u64 = 500;
+/// How often the store is polled while leases are held: a stop is heard within this time.
+const HELD_POLL_MS: u64 = 500;
 
 /// When to look for work, and when to renew.
 #[derive(Debug)]
@@ -26,7 +29,7 @@ pub(crate) struct Claimer {
     /// The target that claims next, so that all get their turn.
     next: usize,
     /// When to ask the store what waits.
-    pub(crate) look_ms: u64,
+    pub(crate) poll_ms: u64,
     /// When to renew leases; none while none is held.
     pub(crate) extend_ms: Option<u64>,
 }
@@ -40,7 +43,7 @@ pub(crate) struct ClaimPlan {
 
 impl Claimer {
     pub(crate) fn new(only: Option<BatchId>) -> Self {
-        Self { only, next: 0, look_ms: 0, extend_ms: None }
+        Self { only, next: 0, poll_ms: 0, extend_ms: None }
     }
 
     /// The next claim: one target at a time, in turn.
@@ -58,7 +61,8 @@ impl Claimer {
         self.next = queue + 1;
         let request = Request {
             lease: LeaseId::new(),
-            targets: vec![queues[queue].target.clone()],
+            routes: vec![queues[queue].route.clone()],
+            binds: queues[queue].binds,
             only: self.only,
             lines_max: lines.min(TRANCHE_LINES_MAX),
             lease_ms: queues[queue].slice.lease_ms().min(LEASE_MS_MAX),
@@ -71,8 +75,8 @@ impl Claimer {
         let due = queues.iter().filter_map(|queue| {
             let ready = queue.ready_ms?;
             match queue.breaker(now_ms) {
-                State::Open { until_ms } => Some(ready.max(until_ms)),
-                State::HalfOpen | State::Closed => (ready > now_ms).then_some(ready),
+                BreakerState::Open { until_ms } => Some(ready.max(until_ms)),
+                BreakerState::HalfOpen | BreakerState::Closed => (ready > now_ms).then_some(ready),
             }
         });
         due.min()
@@ -94,14 +98,15 @@ impl Claimer {
             return;
         }
         queue.ready_ms = None;
-        let wait =
-            EMPTY_CLAIM_MS_MIN.saturating_mul(1 << queue.empty_claims.min(16)).min(options.poll_ms);
+        let wait = EMPTY_CLAIM_MS_MIN
+            .saturating_mul(1 << queue.empty_claims.min(16))
+            .min(millis(options.poll_every));
         queue.empty_claims = queue.empty_claims.saturating_add(1);
-        self.look_ms = self.look_ms.min(now_ms.saturating_add(wait));
+        self.poll_ms = self.poll_ms.min(now_ms.saturating_add(wait));
     }
 
     /// What the store said waits.
-    pub(crate) fn looked(
+    pub(crate) fn polled(
         &mut self,
         queues: &mut [TargetQueue],
         waiting: &[Waiting],
@@ -109,14 +114,19 @@ impl Claimer {
         options: &Options,
     ) {
         for queue in queues.iter_mut() {
-            let found = waiting.iter().find(|waiting| waiting.target == queue.target);
+            let found = waiting.iter().find(|waiting| waiting.route == queue.route);
             match found.map(|waiting| ready_ms(waiting.ready_in, now_ms)) {
                 Some(ready) => queue.ready_ms = Some(ready),
                 // What this process itself put back for later may be newer than the answer.
                 None => queue.ready_ms = queue.ready_ms.filter(|ready| *ready > now_ms),
             }
         }
-        self.look_ms = now_ms.saturating_add(options.poll_ms);
+        self.poll_ms = now_ms.saturating_add(millis(options.poll_every));
+    }
+
+    /// Leases are held: the next poll comes soon enough to hear that one of them must not go on.
+    pub(crate) fn holds(&mut self, now_ms: u64) {
+        self.poll_ms = self.poll_ms.min(now_ms.saturating_add(HELD_POLL_MS));
     }
 
     /// Leases were renewed, or the store did not answer.
@@ -127,8 +137,7 @@ impl Claimer {
 }
 
 fn ready_ms(ready_in: Duration, now_ms: u64) -> u64 {
-    let wait = u64::try_from(ready_in.as_millis()).unwrap_or(u64::MAX);
     // A part of a millisecond is one more: asked too early, the store says no.
     let part = u64::from(!ready_in.subsec_nanos().is_multiple_of(1_000_000));
-    now_ms.saturating_add(wait).saturating_add(part)
+    now_ms.saturating_add(millis(ready_in)).saturating_add(part)
 }

@@ -1,15 +1,17 @@
-//! Judging: what a try gave becomes a result, a line for later, or a line given back.
+//! Judging: the outcome of an attempt becomes a result, a line for later, or a line that is
+//! released.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use windrow_domain::attempt::{Failure, Status};
-use windrow_domain::control::breaker::State;
+use windrow_domain::millis;
 use windrow_domain::retry::Decision;
 use windrow_domain::{BatchId, text};
 use windrow_store::record::{Again, Finished};
 
 use super::ledger::LineOutcome;
+use super::observe_end::Observed;
 use super::start::Ended;
 use super::target::{AttemptEnd, Job};
 use super::{ENDS_AT_ONCE_MAX, Worker};
@@ -20,7 +22,7 @@ use crate::json;
 const MESSAGE_BYTES_MAX: usize = 2048;
 
 impl Worker {
-    /// Handles the end of a try, and of all others that ended meanwhile.
+    /// Handles the end of an attempt, and of all others that ended meanwhile.
     pub(super) fn on_ended(&mut self, ended: Result<Ended, tokio::task::JoinError>) {
         let now = self.deps.clock.millis();
         let mut next = Some(ended);
@@ -39,26 +41,35 @@ impl Worker {
     }
 
     fn judge(&mut self, ended: Ended, now: u64) {
-        let Ended { queue: at, job, probe, started_ms, tried } = ended;
+        let Ended { queue: at, job, probe, host_probe, started_ms, tried } = ended;
         self.deps.meter.ended();
-        let queue = &mut self.queues[at];
-        let was_open = queue.breaker(now) != State::Closed;
         let end = AttemptEnd {
             started_ms,
-            attempt: job.attempt,
+            attempt: job.counted(),
             probe,
             reached: tried.reached,
             http_status: tried.http_status,
             verdict: &tried.verdict,
         };
-        queue.ended(&end, now);
-        let spared = queue.spares(&end, (job.batch, job.line), now);
-        let open = queue.breaker(now) != State::Closed;
-        self.pace(at, now, &tried.verdict);
-        self.tell(at, was_open, open, &tried.verdict);
+        let Observed { spared, open, proves_key } =
+            self.observe_end(at, &job, &end, host_probe, now);
+        if let Some((job, tried)) = self.hold_refused(at, job, tried) {
+            self.settle(at, job, tried, spared, now);
+        }
+        self.settle_refused(at, proves_key, now);
+        if open {
+            self.release_queue(at, now);
+            // Something waits for the probe, whatever the last look said.
+            self.queues[at].ready_ms.get_or_insert(now);
+        }
+    }
+
+    /// Notes what becomes of the line.
+    pub(super) fn settle(&mut self, at: usize, job: Job, tried: Outcome, spared: bool, now: u64) {
         let (lease, batch, line, attempt) = (job.lease, job.batch, job.line, job.attempt);
         let outcome = match tried.verdict {
             Verdict::Failed(_) if spared => LineOutcome::Released(job.seq),
+            Verdict::Withdrawn => LineOutcome::Released(job.seq),
             Verdict::Failed(ref failure) => self.decide(at, &job, failure.clone(), tried, now),
             Verdict::Completed | Verdict::Skipped(_) => LineOutcome::Finished(finished(job, tried)),
         };
@@ -67,20 +78,15 @@ impl Worker {
         if self.ledger.note(lease, outcome, now) && is_final {
             self.deps.meter.finished();
         }
-        if open {
-            self.release_queue(at, now);
-            // Something waits for the probe, whatever the last look said.
-            self.queues[at].ready_ms.get_or_insert(now);
-        }
     }
 
     /// Counts failures, and says in a sentence when a target is in trouble.
-    fn tell(&self, at: usize, was_open: bool, open: bool, verdict: &Verdict) {
+    pub(super) fn tell(&self, at: usize, was_open: bool, open: bool, verdict: &Verdict) {
         let meter = &self.deps.meter;
         if let Verdict::Failed(failure) = verdict {
             meter.failed(&failure.code);
             if open {
-                let target = &self.queues[at].target;
+                let target = &self.queues[at].route;
                 let sentence = format!("{target} is left alone for a while: {}", failure.message);
                 meter.set_target_trouble(Some(sentence));
             }
@@ -90,7 +96,7 @@ impl Worker {
         }
     }
 
-    /// A failed try: again later, or for good.
+    /// A failed attempt: again later, or for good.
     fn decide(
         &mut self,
         at: usize,
@@ -101,12 +107,14 @@ impl Worker {
     ) -> LineOutcome {
         let wall = self.deps.clock.now();
         let wall = wall.checked_add(self.skew).unwrap_or(wall);
-        let retry = &self.deps.options.retry;
-        match retry.decide(job.attempt, &failure, wall, self.rng.f64()) {
+        // What was throttled before uses up no attempt, but the wait grows with it.
+        let attempt = if failure.class.is_counted() { job.counted() } else { job.attempt };
+        let (queue, roll) = (&self.queues[at], self.rng.f64());
+        match queue.policy.decide_amid(attempt, &failure, wall, roll, queue.failing()) {
             Decision::Again { not_before } => {
                 self.deps.meter.retried();
                 let wait = Duration::try_from(not_before.duration_since(wall)).unwrap_or_default();
-                let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+                let wait = millis(wait);
                 let ready = now.saturating_add(wait).saturating_add(1);
                 let queue = &mut self.queues[at];
                 queue.ready_ms = Some(queue.ready_ms.map_or(ready, |at| at.min(ready)));
@@ -129,18 +137,6 @@ impl Worker {
                 result.error = Some(text::cut(failure.message, MESSAGE_BYTES_MAX));
                 LineOutcome::Finished(result)
             }
-        }
-    }
-
-    /// Tells the host's pace, and holds it when the host asked us to wait.
-    fn pace(&mut self, at: usize, now: u64, verdict: &Verdict) {
-        let host = &self.queues[at].host;
-        let pace = self.paces.get_mut(host).expect("a target's host has a pace");
-        let longest_ms = self.deps.options.retry.backoff_ms_max;
-        match verdict {
-            Verdict::Completed => pace.good(),
-            Verdict::Failed(failure) => pace.observe(failure, now, longest_ms),
-            Verdict::Skipped(_) => {}
         }
     }
 }
@@ -175,7 +171,9 @@ fn finished(job: Job, tried: Outcome) -> Finished {
             result.error = Some(text::cut(because, MESSAGE_BYTES_MAX));
             result
         }
-        Verdict::Completed | Verdict::Failed(_) => result(&job, Status::Completed, job.attempt),
+        Verdict::Completed | Verdict::Failed(_) | Verdict::Withdrawn => {
+            result(&job, Status::Completed, job.attempt)
+        }
     };
     result.custom_id = tried.custom_id.or_else(|| json::custom_id(&job.raw).map(Cow::into_owned));
     result.http_status = tried.http_status;

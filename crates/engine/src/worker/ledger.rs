@@ -7,10 +7,12 @@
 use std::collections::{HashMap, VecDeque};
 
 use windrow_domain::lease::Lease;
-use windrow_domain::{LeaseId, LeaseProof, LineSet, Target};
+use windrow_domain::millis;
+use windrow_domain::{LeaseId, LeaseProof, LineSet, Route};
 use windrow_store::record::{Again, Finished, Fold, Outcomes, TURN_LEASES_MAX};
 
 use crate::Options;
+use crate::execute::Gate;
 
 /// What an outcome costs beside its bodies.
 const OUTCOME_BYTES: usize = 256;
@@ -31,6 +33,9 @@ pub(crate) struct Ledger {
 #[derive(Debug)]
 struct PendingLease {
     lease: Lease,
+    gate: Gate,
+    /// It must not go on, and what waited of it was released.
+    is_stopped: bool,
     finished: Vec<Finished>,
     again: Vec<Again>,
     released: LineSet,
@@ -48,7 +53,7 @@ impl PendingLease {
 pub(crate) enum LineOutcome {
     Finished(Finished),
     Again(Again),
-    /// Given back untried.
+    /// Released without an attempt; the number of the line within its lane.
     Released(u64),
 }
 
@@ -68,9 +73,11 @@ impl LineOutcome {
 
 impl Ledger {
     /// Takes a lease into the books.
-    pub(crate) fn open(&mut self, lease: Lease) {
+    pub(crate) fn open(&mut self, lease: Lease, gate: Gate) {
         let entry = PendingLease {
             lease,
+            gate,
+            is_stopped: false,
             finished: Vec::new(),
             again: Vec::new(),
             released: LineSet::new(),
@@ -82,6 +89,25 @@ impl Ledger {
     /// Every lease that is held.
     pub(crate) fn held(&self) -> Vec<LeaseId> {
         self.leases.keys().copied().collect()
+    }
+
+    /// Whether the lease is held.
+    pub(crate) fn holds(&self, lease: LeaseId) -> bool {
+        self.leases.contains_key(&lease)
+    }
+
+    /// The token of a lease that is held.
+    pub(crate) fn token(&self, lease: LeaseId) -> Option<u64> {
+        self.leases.get(&lease).map(|entry| entry.lease.held.token)
+    }
+
+    /// The lease must not go on: its gate closes. Gives its target; none when it is not held or was told
+    /// before.
+    pub(crate) fn stop(&mut self, lease: LeaseId) -> Option<Route> {
+        let entry = self.leases.get_mut(&lease).filter(|entry| !entry.is_stopped)?;
+        entry.is_stopped = true;
+        entry.gate.close();
+        Some(entry.lease.route())
     }
 
     /// Whether no lease is held.
@@ -109,21 +135,22 @@ impl Ledger {
     }
 
     /// Forgets a lease that was taken back, with all that waits for it.
-    pub(crate) fn lose(&mut self, lease: LeaseId) -> Option<Target> {
+    pub(crate) fn lose(&mut self, lease: LeaseId) -> Option<Route> {
         let entry = self.leases.remove(&lease)?;
+        entry.gate.close();
         self.waiting.retain(|id| *id != lease);
         self.recount();
-        Some(entry.lease.target)
+        Some(entry.lease.route())
     }
 
-    /// Outcomes that wait.
+    /// How many outcomes wait for a turn.
     pub(crate) fn lines(&self) -> usize {
         self.lines
     }
 
     /// When the oldest outcome must be recorded; none when nothing waits.
     pub(crate) fn due_ms(&self, options: &Options) -> Option<u64> {
-        self.since_ms.map(|since| since.saturating_add(options.record_ms_max))
+        self.since_ms.map(|since| since.saturating_add(millis(options.record_wait_max)))
     }
 
     /// Whether a turn's worth waits.
@@ -155,8 +182,8 @@ impl Ledger {
         taken
     }
 
-    /// Applies what a turn did to its leases; gives the targets of those that were lost.
-    pub(crate) fn settle(&mut self, folds: &[Fold]) -> Vec<(LeaseId, Target)> {
+    /// Applies what a turn did to its leases; gives the routes of those that were lost.
+    pub(crate) fn settle(&mut self, folds: &[Fold]) -> Vec<(LeaseId, Route)> {
         let mut lost = Vec::new();
         for fold in folds {
             match fold {
@@ -165,7 +192,7 @@ impl Ledger {
                     self.leases.remove(lease);
                 }
                 Fold::Lost { lease } => {
-                    lost.extend(self.lose(*lease).map(|target| (*lease, target)));
+                    lost.extend(self.lose(*lease).map(|route| (*lease, route)));
                 }
             }
         }

@@ -5,12 +5,16 @@
 //!
 //! | file | what happens there |
 //! |---|---|
-//! | `look.rs` | the worker asks the store which targets have lines waiting |
+//! | `poll.rs` | the worker asks the store which targets have lines waiting |
 //! | `claimer.rs` | decides which target claims next, how many lines, and when to look and renew |
 //! | `turn.rs` | makes the turn: outcomes leave, the next tranche of lines comes in |
 //! | `target/` | the queue of one target: its lines wait here; concurrency, breaker and claim size |
+//! | `host.rs` | what the targets of one host share: the cap of requests in flight, the rate, failed connections |
 //! | `start.rs` | starts attempts: each runs the executor in a task of its own |
+//! | `suspects.rs` | a line that may have killed its worker runs alone |
 //! | `judge.rs` | an attempt that ended becomes a result, a retry, or a line given back |
+//! | `observe_end.rs` | what its end tells the controllers of its target and its host |
+//! | `refusals.rs` | a host that refuses everything was given the wrong key: the worker stops |
 //! | `ledger.rs` | outcomes wait here, by lease, until the next turn takes them |
 //! | `renew.rs` | leases are renewed meanwhile; those that were taken back are dropped |
 //! | `observe.rs` | CPU and memory of this process; progress of the targets |
@@ -20,12 +24,16 @@
 //! flight or unrecorded is bounded by [`Options`].
 
 mod claimer;
+mod host;
 mod judge;
 mod ledger;
-mod look;
 mod observe;
+mod observe_end;
+mod poll;
+mod refusals;
 mod renew;
 mod start;
+mod suspects;
 mod target;
 mod turn;
 
@@ -36,10 +44,10 @@ use futures_util::future::BoxFuture;
 use jiff::SignedDuration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use windrow_domain::control::pace::Pace;
 use windrow_domain::control::pressure::Pressure;
+use windrow_domain::millis;
 use windrow_domain::{BatchId, LeaseId};
-use windrow_store::claim::Waiting;
+use windrow_store::claim::Polled;
 use windrow_store::error::chain;
 use windrow_store::{Result, Store};
 
@@ -50,20 +58,24 @@ use crate::member::Membership;
 use crate::process_load::ProcessLoad;
 use crate::progress::Meter;
 use crate::signal::{Stop, Wake};
+use crate::upstream_check::UpstreamCheck;
 use claimer::Claimer;
+use host::Host;
 use ledger::Ledger;
 use renew::Renewal;
 use start::Ended;
+use suspects::{Marked, Suspects};
 use target::TargetQueue;
 use turn::AnsweredTurn;
 
-/// Ends of tries that are handled before anything else is looked at.
+/// Ends of attempts that are handled before anything else is looked at.
 const ENDS_AT_ONCE_MAX: usize = 256;
 
 /// What a worker needs of the engine around it.
 pub(crate) struct WorkerDeps {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) executor: Arc<dyn Executor>,
+    pub(crate) upstreams: UpstreamCheck,
     pub(crate) membership: Membership,
     pub(crate) clock: Clock,
     pub(crate) options: Options,
@@ -81,14 +93,18 @@ pub(crate) struct WorkerDeps {
 pub(crate) struct Worker {
     deps: WorkerDeps,
     queues: Vec<TargetQueue>,
-    /// By host.
-    paces: HashMap<String, Pace>,
+    /// What the targets of each host share, by its name.
+    hosts: HashMap<String, Host>,
+    /// Batches that are being paused.
+    pausing: JoinSet<()>,
     ledger: Ledger,
     claimer: Claimer,
     running: JoinSet<Ended>,
     turning: Option<BoxFuture<'static, AnsweredTurn>>,
-    looking: Option<BoxFuture<'static, Result<Vec<Waiting>>>>,
+    polling: Option<BoxFuture<'static, Result<Polled>>>,
     extending: Option<BoxFuture<'static, Renewal>>,
+    suspects: Suspects,
+    marking: Option<BoxFuture<'static, Marked>>,
     /// The lease id of the claim that is under way.
     claiming: Option<LeaseId>,
     pressure: Pressure,
@@ -111,13 +127,16 @@ impl Worker {
     pub(crate) fn new(deps: WorkerDeps, rng: fastrand::Rng) -> Self {
         Self {
             queues: Vec::new(),
-            paces: HashMap::new(),
+            hosts: HashMap::new(),
+            pausing: JoinSet::new(),
             ledger: Ledger::default(),
             claimer: Claimer::new(deps.only),
             running: JoinSet::new(),
             turning: None,
-            looking: None,
+            polling: None,
             extending: None,
+            suspects: Suspects::default(),
+            marking: None,
             claiming: None,
             pressure: Pressure::new(deps.options.pressure.clone()),
             load: ProcessLoad::new(),
@@ -138,7 +157,7 @@ impl Worker {
         while !self.is_over() {
             self.step().await?;
         }
-        self.give_back().await
+        self.release_all().await
     }
 
     /// Starts all that may start, then handles the next thing that happens.
@@ -148,7 +167,7 @@ impl Worker {
         self.begin_stop(now);
         self.start_lines(now);
         self.start_turn(now);
-        self.start_look(now);
+        self.start_poll(now);
         self.start_renewal(now);
         if self.is_over() {
             return Ok(());
@@ -160,19 +179,23 @@ impl Worker {
                 self.turning = None;
                 self.on_turned(done)?;
             }
-            waiting = pending_or(&mut self.looking) => {
-                self.looking = None;
-                self.on_looked(waiting);
+            waiting = pending_or(&mut self.polling) => {
+                self.polling = None;
+                self.on_polled(waiting);
             }
             renewal = pending_or(&mut self.extending) => {
                 self.extending = None;
                 self.on_extended(renewal);
             }
+            marked = pending_or(&mut self.marking) => {
+                self.marking = None;
+                self.on_marked(marked);
+            }
             () = self.deps.membership.rejoined.given() => self.forget_all(),
             () = self.deps.stop.given(), if self.stop_ms.is_none() => {}
-            // After what is rare: under load there is always a try that ended.
+            // After what is rare: under load there is always an attempt that ended.
             Some(ended) = self.running.join_next() => self.on_ended(ended),
-            () = self.deps.wake.given() => self.claimer.look_ms = 0,
+            () = self.deps.wake.given() => self.claimer.poll_ms = 0,
             () = self.deps.clock.sleep_until(due) => {}
         }
         Ok(())
@@ -190,14 +213,14 @@ impl Worker {
         if self.stop_ms.is_some() || !self.deps.stop.is_given() {
             return;
         }
-        self.stop_ms = Some(now.saturating_add(self.deps.options.grace_ms));
+        self.stop_ms = Some(now.saturating_add(millis(self.deps.options.grace)));
         for at in 0..self.queues.len() {
             self.release_queue(at, now);
         }
     }
 
     /// Out of time or out of work: the rest goes back.
-    async fn give_back(mut self) -> Result<u64> {
+    async fn release_all(mut self) -> Result<u64> {
         self.running.abort_all();
         self.give_up.give();
         let held = self.ledger.held();
@@ -214,15 +237,16 @@ impl Worker {
         let idle = self.ledger.is_empty() && self.running.is_empty();
         let dues = [
             (!idle || self.stop_ms.is_some()).then_some(self.observe_process_ms),
-            (self.looking.is_none() && self.stop_ms.is_none()).then_some(self.claimer.look_ms),
+            (self.polling.is_none() && self.stop_ms.is_none()).then_some(self.claimer.poll_ms),
             self.claimer.extend_ms.filter(|_| self.extending.is_none()),
             self.ledger.due_ms(options).filter(|_| self.turning.is_none()),
             Claimer::due_ms(&self.queues, now)
                 .filter(|_| self.turning.is_none() && self.extending.is_none()),
             self.pace_due(now),
+            self.suspect_due(now),
             self.stop_ms,
         ];
-        dues.into_iter().flatten().min().unwrap_or(now.saturating_add(options.poll_ms))
+        dues.into_iter().flatten().min().unwrap_or(now.saturating_add(millis(options.poll_every)))
     }
 
     fn trouble(&self, what: &str, error: &windrow_store::Error) {

@@ -7,11 +7,13 @@ use windrow_store::Result;
 use windrow_store::claim::{Extended, LEASE_MS_MAX};
 
 use super::Worker;
-use super::ledger::Ledger;
+use super::host::Host;
+use super::ledger::{Ledger, LineOutcome};
+use super::suspects::Suspects;
 
 /// A renewal of leases that the store answered.
 pub(super) struct Renewal {
-    /// For how long.
+    /// How long the leases were to be extended.
     lease_ms: u64,
     /// The claim that was under way when it began.
     claiming: Option<LeaseId>,
@@ -46,9 +48,11 @@ impl Worker {
         let answered = match answer {
             Ok(extended) => {
                 // The claim that was under way may have got its lease only after this looked.
-                for lease in extended.lost.into_iter().filter(|lease| Some(*lease) != claiming) {
+                for lease in extended.lost.iter().copied().filter(|lease| Some(*lease) != claiming)
+                {
                     self.lose(lease);
                 }
+                self.stop_leases(&extended.stopped, now);
                 true
             }
             Err(error) => {
@@ -59,12 +63,26 @@ impl Worker {
         self.claimer.extended(answered, lease_ms, !self.ledger.is_empty(), now);
     }
 
+    /// These leases must not go on: what was not sent of them goes back with the next turn. An attempt
+    /// that waits to be sent finds its gate closed.
+    pub(super) fn stop_leases(&mut self, leases: &[LeaseId], now: u64) {
+        for lease in leases {
+            let Some(route) = self.ledger.stop(*lease) else { continue };
+            tracing::debug!(%lease, %route, "a lease must not go on; its unsent lines are released");
+            for queue in self.queues.iter_mut().filter(|queue| queue.route == route) {
+                for job in queue.take_jobs_of(*lease) {
+                    self.ledger.note(*lease, LineOutcome::Released(job.seq), now);
+                }
+            }
+        }
+    }
+
     /// A lease was taken back: what waits of it is not this worker's to run.
     pub(super) fn lose(&mut self, lease: LeaseId) {
-        let Some(target) = self.ledger.lose(lease) else { return };
-        tracing::warn!(%lease, %target, "a lease was taken back; its lines run elsewhere");
-        for queue in self.queues.iter_mut().filter(|queue| queue.target == target) {
-            queue.jobs.retain(|job| job.lease != lease);
+        let Some(route) = self.ledger.lose(lease) else { return };
+        tracing::warn!(%lease, %route, "a lease was taken back; its lines run elsewhere");
+        for queue in self.queues.iter_mut().filter(|queue| queue.route == route) {
+            queue.take_jobs_of(lease);
         }
     }
 
@@ -72,6 +90,7 @@ impl Worker {
     pub(super) fn forget_all(&mut self) {
         self.ledger = Ledger::default();
         (self.turning, self.extending, self.claiming) = (None, None, None);
+        (self.suspects, self.marking) = (Suspects::default(), None);
         // Their answers would count for nothing: the process that has the lines now asks again.
         for _ in 0..self.running.len() {
             self.deps.meter.ended();
@@ -80,6 +99,7 @@ impl Worker {
         for queue in &mut self.queues {
             queue.forget();
         }
-        self.claimer.look_ms = 0;
+        self.hosts.values_mut().for_each(Host::forget);
+        self.claimer.poll_ms = 0;
     }
 }

@@ -1,8 +1,11 @@
 //! The turn: outcomes leave, the next tranche comes, in one transaction.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use windrow_domain::Target;
+use jiff::Timestamp;
+use windrow_domain::lease::is_suspect;
+use windrow_domain::{Route, millis};
 use windrow_store::claim::Tranche;
 use windrow_store::inspect::AttemptCounts;
 use windrow_store::record::{Reply, Turn};
@@ -11,6 +14,7 @@ use windrow_store::{Result, Store};
 use super::Worker;
 use super::target::Job;
 use crate::clock::Clock;
+use crate::execute::Gate;
 use crate::progress::Meter;
 use crate::retry::with_retry;
 use crate::signal::Stop;
@@ -19,7 +23,7 @@ use windrow_store::error::chain;
 /// A turn that was answered.
 pub(super) struct AnsweredTurn {
     /// Whose claim it carried, and for how long a lease.
-    claim: Option<(Target, u64)>,
+    claim: Option<(Route, u64)>,
     answer: Result<(Reply, Vec<AttemptCounts>)>,
 }
 
@@ -55,8 +59,8 @@ impl Worker {
             rng: self.rng.fork(),
             meter: self.deps.meter.clone(),
         };
-        let claim = wanted
-            .map(|wanted| (self.queues[wanted.queue].target.clone(), wanted.request.lease_ms));
+        let claim =
+            wanted.map(|wanted| (self.queues[wanted.queue].route.clone(), wanted.request.lease_ms));
         self.turning =
             Some(Box::pin(async move { AnsweredTurn { claim, answer: call.make(turn).await } }));
     }
@@ -72,19 +76,20 @@ impl Worker {
             }
             Err(error) => return Err(error),
         };
-        for (lease, target) in self.ledger.settle(&reply.folds) {
-            tracing::warn!(%lease, %target, "a lease was taken back; its outcomes do not count");
-            for queue in self.queues.iter_mut().filter(|queue| queue.target == target) {
-                queue.jobs.retain(|job| job.lease != lease);
+        for (lease, route) in self.ledger.settle(&reply.folds) {
+            tracing::warn!(%lease, %route, "a lease was taken back; its outcomes do not count");
+            for queue in self.queues.iter_mut().filter(|queue| queue.route == route) {
+                queue.take_jobs_of(lease);
             }
         }
+        self.stop_leases(&reply.stopped, now);
         for batch in reply.finalizing {
             // A full queue is no loss: the sweep finds the batch.
             let _ = self.deps.finalizing.try_send(batch);
         }
-        if let Some((target, lease_ms)) = done.claim {
+        if let Some((route, lease_ms)) = done.claim {
             // By name: a target may have made room for another meanwhile.
-            let Some(at) = self.queue(&target, now) else { return Ok(()) };
+            let Some(at) = self.queue(&route, now) else { return Ok(()) };
             let got = reply.claimed.as_ref().map(|tranche| tranche.lines.len());
             let queue = &mut self.queues[at];
             self.claimer.claimed(queue, got, lease_ms, now, &self.deps.options);
@@ -95,17 +100,27 @@ impl Worker {
         Ok(())
     }
 
+    /// A time of the database's clock in the milliseconds of ours.
+    fn deadline_ms(&self, deadline: Option<Timestamp>) -> Option<u64> {
+        let left = deadline?.duration_since(self.deps.clock.now()).saturating_sub(self.skew);
+        let left = millis(Duration::try_from(left).unwrap_or_default());
+        Some(self.deps.clock.millis().saturating_add(left))
+    }
+
     /// A tranche came: its lines wait at their target.
     fn take_in(&mut self, at: usize, tranche: Tranche, counts: &[AttemptCounts]) {
         let lease = &tranche.lease;
         self.skew = lease.granted_at.duration_since(self.deps.clock.now());
+        let gate = Gate::new(&self.deps.clock, self.deadline_ms(lease.deadline));
+        let crashes_max = self.deps.options.crashes_max;
+        let suspect = is_suspect(lease.held.outstanding.len(), lease.crashes, crashes_max);
         let queue = &mut self.queues[at];
+        let jobs = if suspect { &mut queue.suspects } else { &mut queue.jobs };
         for line in tranche.lines {
             queue.slice.observe_bytes(line.raw.len());
             let known = counts.binary_search_by_key(&line.line, |counts| counts.line);
-            let (tried, answered) =
-                known.map_or((0, 0), |at| (counts[at].tried, counts[at].answered));
-            queue.jobs.push_back(Job {
+            let known = known.map_or_else(|_| AttemptCounts::none(line.line), |at| counts[at]);
+            jobs.push_back(Job {
                 lease: lease.held.id,
                 batch: lease.batch,
                 lane: lease.lane,
@@ -113,11 +128,14 @@ impl Worker {
                 line: line.line,
                 raw: line.raw,
                 attempt: lease.attempts + 1,
-                tried,
-                answered,
+                uncounted: known.uncounted,
+                tried: known.tried,
+                answered: known.answered,
+                gate: gate.clone(),
             });
         }
-        self.ledger.open(tranche.lease);
+        self.ledger.open(tranche.lease, gate);
+        self.claimer.holds(self.deps.clock.millis());
         // It came while we were asked to stop: it goes back.
         if self.stop_ms.is_some() {
             let now = self.deps.clock.millis();

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use windrow_domain::attempt::Class;
 use windrow_engine::clock::Clock;
-use windrow_engine::execute::http::Predicate;
+use windrow_engine::execute::http::{Predicate, Upstream};
 use windrow_engine::execute::{Executor, Verdict};
 use windrow_testkit::upstream::{Reply, Script};
 
@@ -34,7 +34,8 @@ async fn each_status_has_its_class() {
     for (status, class) in [
         (400, Class::Permanent),
         (401, Class::Permanent),
-        (404, Class::NotFound),
+        // There is no such model, or no such path: the line asks for no thing that may be missing.
+        (404, Class::Permanent),
         (408, Class::Server),
         (409, Class::Permanent),
         (410, Class::Permanent),
@@ -55,10 +56,18 @@ async fn each_status_has_its_class() {
 
 #[tokio::test]
 async fn not_found_is_what_the_operator_says() {
-    let tried = meet(Reply::error(410, "gone"), |it| it.not_found_statuses = vec![404, 410]).await;
+    let tried =
+        meet(Reply::error(410, "gone"), |it| it.not_found_statuses = Some(vec![404, 410])).await;
     assert_failed(&tried, Class::NotFound, "http_410");
-    let tried = meet(Reply::error(404, "no"), |it| it.not_found_statuses = vec![]).await;
+    let tried = meet(Reply::error(404, "no"), |it| it.not_found_statuses = Some(vec![])).await;
     assert_failed(&tried, Class::Permanent, "http_404");
+    // What is usual depends on the method, what is named does not.
+    let named = |it: &mut Upstream| it.not_found_statuses = Some(vec![404]);
+    assert_failed(&meet(Reply::error(404, "no"), named).await, Class::NotFound, "http_404");
+    let get = |it: &mut Upstream| it.method = Some("GET".to_owned());
+    assert_failed(&meet(Reply::error(404, "no"), get).await, Class::NotFound, "http_404");
+    let put = |it: &mut Upstream| it.method = Some("PUT".to_owned());
+    assert_failed(&meet(Reply::error(404, "no"), put).await, Class::Permanent, "http_404");
 
     let when = Predicate { pointer: "/result/state".to_owned(), equals: json!("unknown") };
     let found = |body: &'static str| {

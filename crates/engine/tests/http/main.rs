@@ -3,11 +3,12 @@
 mod answers;
 mod configuration;
 mod requests;
+mod tls;
 mod trouble;
 
 use bytes::Bytes;
 use windrow_domain::attempt::{Class, Failure};
-use windrow_domain::{BatchId, Target};
+use windrow_domain::{BatchId, Target, UpstreamId};
 use windrow_engine::execute::http::{Config, HttpExecutor, Upstream as Settings};
 use windrow_engine::execute::{Attempt, Executor, Outcome, Verdict};
 use windrow_testkit::upstream::{Reply, Script, Upstream};
@@ -25,7 +26,9 @@ fn target(name: &str) -> Target {
 /// The first try of a line.
 fn attempt(line: &str) -> Attempt {
     Attempt {
+        gate: windrow_engine::execute::Gate::default(),
         batch: BatchId::new(),
+        upstream: UpstreamId::own(),
         target: target("m"),
         lane: 0,
         line: 1,

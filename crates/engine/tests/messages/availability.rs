@@ -12,7 +12,7 @@ use windrow_domain::{CrashPolicy, Queue};
 use windrow_engine::clock::Clock;
 use windrow_engine::deliver::{OutgoingMessage, Patterns, Publisher, Route, Routes};
 use windrow_engine::messages::http::{Options as Http, Remote};
-use windrow_engine::messages::{Context, Effects, HandlerError, Options};
+use windrow_engine::messages::{Context, Effects, HandlerError};
 use windrow_store::call::NewCall;
 use windrow_store::message::DeadLetter;
 use windrow_testkit::upstream::{Reply, Script, Upstream};
@@ -42,8 +42,8 @@ impl Publisher for Says {
         self.name
     }
 
-    async fn publish(&self, parcel: &OutgoingMessage) -> Result<(), Failure> {
-        self.attempts.lock().unwrap().push(parcel.attempt);
+    async fn publish(&self, outgoing: &OutgoingMessage) -> Result<(), Failure> {
+        self.attempts.lock().unwrap().push(outgoing.attempt);
         let no = self.published.fetch_add(1, Ordering::SeqCst).min(self.said.len() - 1);
         let Some((class, code)) = self.said[no] else { return Ok(()) };
         let failure = Failure::new(class, code, format!("it said {code}"));
@@ -85,7 +85,7 @@ async fn an_unavailable_receiver_costs_no_attempts_and_is_given_up_on_in_time(ba
     first.stop().await;
     let (route, attempts) = says("hook", &[REFUSED]);
     let give_up = GiveUpPolicy { give_up_secs: 2, ..GiveUpPolicy::default() };
-    let built = runner(store.clone()).options(Options { give_up, ..options() });
+    let built = runner(store.clone()).options(options().give_up(give_up));
     let second = built.routes(Routes::new(vec![route]).unwrap()).start().await.unwrap();
     let clock = Clock::machine();
     second.client().send(vec![sent(Queue::Outbox, "s", "2")]).await.unwrap();
@@ -101,7 +101,7 @@ async fn an_unavailable_handler_fails_no_call(backend: Backend) {
     let said = Reply::json(200, json!({"reply": 1}).to_string());
     let upstream = Upstream::start(Script::always(said)).await.unwrap();
     upstream.stop().await;
-    let http = Http { url: upstream.url().into(), ..Http::default() };
+    let http = Http::default().url(upstream.url().into());
     let asked = Arc::new(AtomicU32::new(0));
     let own = asked.clone();
     let consumer = Does(move |_: Context, _| {
@@ -230,7 +230,7 @@ async fn many_streams_behind_a_silent_receiver_do_not_hold_up_others() {
     let good = Route { patterns: kept, ..good };
     let routes = vec![Route::new(lost, Arc::new(Hole(silence.clone()))), good];
     let retry = Policy::default();
-    let options = Options { streams_in_flight_max: FIRST, retry, ..options() };
+    let options = options().streams_in_flight_max(FIRST).retry(retry);
     let built = runner(store.clone()).options(options).routes(Routes::new(routes).unwrap());
     let runner = built.start().await.unwrap();
     let client = runner.client();

@@ -70,22 +70,27 @@ async fn objects_ask_other_objects(backend: Backend) {
 }
 
 async fn a_single_call_does_not_wait_for_the_next_look(backend: Backend) {
-    let options =
-        windrow_engine::messages::Options { poll_ms: 60_000, poll_awake_ms: 60_000, ..options() };
+    let options = options().poll_every(MINUTE).poll_awake_every(MINUTE);
     let runner = runner(store(backend).await).options(options).typed(Wallet).start().await.unwrap();
     let client = runner.client();
     client.call(deposit("a", "warm", 1), LONG).await.unwrap();
     let clock = Clock::machine();
-    let mut times = Vec::new();
+    let (mut times, mut repeats) = (Vec::new(), Vec::new());
     for no in 0..50 {
         let before = clock.elapsed();
         client.call(deposit("a", &format!("r{no}"), 1), LONG).await.unwrap();
         times.push(clock.elapsed() - before);
+        // The answer is there: one way to the database and back, at the speed that the machine has just now.
+        let before = clock.elapsed();
+        client.call(deposit("a", &format!("r{no}"), 1), LONG).await.unwrap();
+        repeats.push(clock.elapsed() - before);
     }
     times.sort_unstable();
-    println!("half of the calls took no longer than {:?}", times[25]);
+    repeats.sort_unstable();
+    println!("half of the calls took no longer than {:?}, {:?} again", times[25], repeats[25]);
     // A debug build on a shared machine; the bound that matters is that nothing is polled for.
-    assert!(times[25] < Duration::from_millis(50), "{times:?}");
+    let most = Duration::from_millis(50).max(repeats[25] * 10);
+    assert!(times[25] < most, "{times:?}, {repeats:?}");
 }
 
 /// Waits for ever.
@@ -102,7 +107,7 @@ impl Object for Stuck {
 
 async fn after_a_crash_the_policy_decides(backend: Backend) {
     let store = store(backend).await;
-    let slow = windrow_engine::messages::Options { handler_ms_max: 60_000, ..options() };
+    let slow = options().handler_timeout(MINUTE);
     let first = runner(store.clone()).options(slow).object(Stuck).start().await.unwrap();
     let client = first.client();
     let fails = windrow_store::call::NewCall { policy: CrashPolicy::Fail, ..deposit("a", "r1", 1) };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windrow_domain::{CrashPolicy, Expected};
-use windrow_engine::messages::{Context, Effects, Options};
+use windrow_engine::messages::{Context, Effects};
 use windrow_store::call::NewCall;
 use windrow_store::event::Append;
 
@@ -110,11 +110,8 @@ async fn a_version_conflict_fails_its_own_message_and_no_other(backend: Backend)
             Ok(Effects::none().append(append).send(message))
         }) as _
     });
-    let options = Options {
-        unrouted: windrow_engine::messages::Unrouted::Drop,
-        commits_in_flight_max: 1,
-        ..options()
-    };
+    let options =
+        options().unrouted(windrow_engine::messages::Unrouted::Drop).commits_in_flight_max(1);
     // All are there before it begins, so that they are committed together.
     let setup = runner(store.clone()).start().await.unwrap();
     setup.stop().await;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use windrow_engine::clock::Clock;
-use windrow_engine::messages::{Effects, HandlerError, Options};
+use windrow_engine::messages::{Effects, HandlerError};
 use windrow_store::{Kind, Scope};
 
 use crate::support::*;
@@ -99,9 +99,8 @@ async fn a_dead_letter_that_is_sent_again_does_not_wait_for_the_next_look(backen
             }
         }) as _
     });
-    let minute = 60_000;
-    let options = Options { poll_ms: minute, poll_awake_ms: minute, ..options() };
-    let awake = Duration::from_millis(options.awake_ms);
+    let options = options().poll_every(MINUTE).poll_awake_every(MINUTE);
+    let awake = options.idle_after;
     let runner = runner(store.clone()).options(options).consumer("c", all(), consumer);
     let runner = runner.start().await.unwrap();
     let client = runner.client();
@@ -135,7 +134,7 @@ async fn a_handler_that_hangs_fails_in_time_and_a_permanent_error_is_not_repeate
             }
         }) as _
     });
-    let options = windrow_engine::messages::Options { handler_ms_max: 50, ..options() };
+    let options = options().handler_timeout(Duration::from_millis(50));
     let runner = runner(store.clone()).options(options).consumer("c", all(), consumer);
     let runner = runner.start().await.unwrap();
     runner.client().send(vec![inbox("a", "hangs"), inbox("b", "wrong")]).await.unwrap();
@@ -171,13 +170,11 @@ async fn a_long_stream_is_read_in_parts_and_every_message_runs_once(backend: Bac
     });
     let messages: Vec<_> =
         (0..900).map(|no| inbox(&format!("s{}", no % 3), &no.to_string())).collect();
-    let options = windrow_engine::messages::Options {
-        messages_held_max: 40,
-        streams_in_flight_max: 4,
-        read_messages_max: 20,
-        stream_messages_max: 7,
-        ..options()
-    };
+    let options = options()
+        .messages_held_max(40)
+        .streams_in_flight_max(4)
+        .read_messages_max(20)
+        .stream_messages_max(7);
     let runner = runner(store.clone()).options(options).consumer("c", all(), consumer);
     let runner = runner.start().await.unwrap();
     runner.client().send(messages).await.unwrap();

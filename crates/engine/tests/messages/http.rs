@@ -15,8 +15,7 @@ const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 fn remote(upstream: &Upstream) -> Remote {
     let url = format!("{}/hidden", upstream.url());
-    Remote::new(&Options { url: url.into(), secrets: vec![SECRET.into()], ..Options::default() })
-        .unwrap()
+    Remote::new(&Options::default().url(url.into()).secrets(vec![SECRET.into()])).unwrap()
 }
 
 fn answer(value: &Value) -> Reply {

@@ -1,6 +1,7 @@
 //! Calls that run for long are seen: among those that are processed, of an instance, or stuck.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -41,7 +42,7 @@ impl Object for Slow {
 }
 
 fn soon() -> Options {
-    Options { processing_after_ms: 50, handler_ms_max: 60_000, ..options() }
+    options().processing_after(Duration::from_millis(50)).handler_timeout(MINUTE)
 }
 
 async fn listed(store: &dyn Calls, query: CallsQuery) -> Vec<String> {

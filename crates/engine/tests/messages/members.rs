@@ -68,7 +68,7 @@ async fn a_killed_runners_partitions_are_served_within_twice_the_stale_time() {
     for no in 0..30 {
         assert_eq!(client.wait(&key(&format!("r{no}")), LONG).await.unwrap(), reply("1"));
     }
-    let bound = Duration::from_millis(2 * options().stale_ms);
+    let bound = 2 * options().stale_after;
     assert!(clock.elapsed() < bound, "it took {:?}", clock.elapsed());
 }
 
@@ -85,7 +85,7 @@ async fn a_partition_is_drained_before_it_is_given_back(backend: Backend) {
             }) as _
         })
     };
-    let slow = Options { handler_ms_max: 60_000, ..options() };
+    let slow = options().handler_timeout(MINUTE);
     let build = || runner(store.clone()).options(slow.clone());
     let first =
         build().consumer("c", all(), make(gate.clone(), log.clone())).start().await.unwrap();
@@ -151,7 +151,7 @@ async fn a_runner_that_was_taken_for_dead_joins_again_and_works_on(backend: Back
 }
 
 async fn partitions_that_nobody_may_own_are_counted(backend: Backend) {
-    let options = Options { own_max: 3, ..options() };
+    let options = options().own_max(3);
     let runner = runner(store(backend).await).options(options).start().await.unwrap();
     until("it has its most", || async { runner.gauges().partitions_owned == 3 }).await;
     assert_eq!(runner.gauges().partitions_unowned, 5);
@@ -160,7 +160,7 @@ async fn partitions_that_nobody_may_own_are_counted(backend: Backend) {
 async fn one_who_may_own_little_leaves_the_rest_to_the_others(backend: Backend) {
     let store = store(backend).await;
     let start = async |own_max| {
-        let options = Options { own_max, ..options() };
+        let options = options().own_max(own_max);
         runner(store.clone()).options(options).start().await.unwrap()
     };
     let (little, most) = (start(1).await, start(4096).await);
@@ -179,7 +179,7 @@ async fn one_who_may_own_little_leaves_the_rest_to_the_others(backend: Backend) 
 /// A worker without publishers, or an old instance that restarts while new ones come.
 async fn one_who_starts_with_less_takes_nothing_from_the_others(backend: Backend) {
     let store = store(backend).await;
-    let publishes = Options { lifecycle: true, ..options() };
+    let publishes = options().lifecycle(true);
     let start = async |options: Options| runner(store.clone()).options(options);
     let all = start(publishes).await.typed(Wallet).start().await.unwrap();
     let little = start(options()).await.start().await.unwrap();

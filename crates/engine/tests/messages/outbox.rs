@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use windrow_domain::Queue;
 use windrow_domain::attempt::Failure;
 use windrow_engine::deliver::{OutgoingMessage, Patterns, Publisher, Route, Routes};
-use windrow_engine::messages::{Context, Effects, Options, Unrouted};
+use windrow_engine::messages::{Context, Effects, Unrouted};
 use windrow_store::message::NewMessage;
 
 use crate::support::*;
@@ -32,12 +32,12 @@ impl Publisher for Shelf {
         self.name
     }
 
-    async fn publish(&self, parcel: &OutgoingMessage) -> Result<(), Failure> {
+    async fn publish(&self, outgoing: &OutgoingMessage) -> Result<(), Failure> {
         let left = |left: u32| left.checked_sub(1);
         if self.failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, left).is_ok() {
             return Err(Failure::unavailable("connection_lost", "gone"));
         }
-        self.got.lock().unwrap().push(parcel.id.clone());
+        self.got.lock().unwrap().push(outgoing.id.clone());
         Ok(())
     }
 }
@@ -73,15 +73,15 @@ async fn a_message_without_a_publisher_is_a_dead_letter_unless_somebody_said_oth
     settle(&*store).await;
     let letters = dead(&*store).await;
     assert_eq!(letters[0].error, "no publisher for test");
-    assert_eq!(letters[0].message.attempts + 1, options().retry.attempts_max);
+    assert_eq!(letters[0].message.attempts, options().retry.attempts_max);
     first.stop().await;
-    let drops = Options { unrouted: Unrouted::Drop, ..options() };
+    let drops = options().unrouted(Unrouted::Drop);
     let second = runner(store.clone()).options(drops).start().await.unwrap();
     second.client().send(vec![sent(Queue::Outbox, "s", "2")]).await.unwrap();
     settle(&*store).await;
     assert_eq!(dead(&*store).await.len(), 1);
     second.stop().await;
-    let keeps = Options { unrouted: Unrouted::Keep, ..options() };
+    let keeps = options().unrouted(Unrouted::Keep);
     let third = runner(store.clone()).options(keeps).start().await.unwrap();
     third.client().send(vec![sent(Queue::Outbox, "s", "3")]).await.unwrap();
     until("it waits", || async {

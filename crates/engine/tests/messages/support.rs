@@ -25,6 +25,7 @@ use windrow_store_sqlite::SqliteStore;
 use windrow_testkit::postgres::Database;
 
 pub(crate) const LONG: Duration = Duration::from_secs(20);
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
 /// What keeps the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,23 +78,18 @@ impl StoreLayer for Keeps {
 
 /// Few partitions and short waits.
 pub(crate) fn options() -> Options {
-    Options {
-        partitions: 8,
-        heartbeat_ms: 100,
-        stale_ms: 500,
-        poll_ms: 100,
-        poll_awake_ms: 20,
-        awake_ms: 100,
-        handler_ms_max: 2_000,
-        grace_ms: 5_000,
-        retry: Policy {
-            attempts_max: 5,
-            attempts_not_found_max: 2,
-            backoff_ms_min: 5,
-            backoff_ms_max: 20,
-        },
-        ..Options::default()
-    }
+    let retry = Policy { backoff_ms_min: 5, backoff_ms_max: 20, ..Policy::default() };
+    let ms = Duration::from_millis;
+    Options::default()
+        .partitions(8)
+        .heartbeat_every(ms(100))
+        .stale_after(ms(500))
+        .poll_every(ms(100))
+        .poll_awake_every(ms(20))
+        .idle_after(ms(100))
+        .handler_timeout(ms(2_000))
+        .grace(ms(5_000))
+        .retry(retry)
 }
 
 pub(crate) fn runner(store: Arc<dyn MessageStore>) -> Builder {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use windrow_domain::Queue;
 use windrow_engine::clock::Clock;
-use windrow_engine::messages::{Context, Effects, Options, Runner};
+use windrow_engine::messages::{Context, Effects, Runner};
 use windrow_store::message::MessagesQuery;
 use windrow_store::{Scope, Store};
 
@@ -20,7 +20,7 @@ crate::on_both_stores! {
 async fn heads_of_a_dead_owners_partitions_run_one_at_a_time(backend: Backend) {
     let store = store(backend).await;
     let stuck = Does(|_: Context, _| Box::pin(std::future::pending()) as _);
-    let slow = Options { handler_ms_max: 60_000, ..options() };
+    let slow = options().handler_timeout(MINUTE);
     let first = runner(store.clone()).options(slow).consumer("c", all(), stuck);
     let first = first.start().await.unwrap();
     let messages = (0..20).map(|no| inbox(&format!("s{}", no % 10), &format!("m{no}"))).collect();
@@ -71,7 +71,7 @@ async fn live_and_die(store: Arc<dyn Store>) -> bool {
             Ok(Effects::none())
         }) as _
     });
-    let slow = Options { handler_ms_max: 60_000, ..options() };
+    let slow = options().handler_timeout(MINUTE);
     let runner = Runner::builder(store.clone(), "test").options(slow);
     let runner = runner.consumer("c", all(), consumer).start().await.unwrap();
     tokio::select! {

@@ -1,6 +1,7 @@
 //! Handlers with their own transaction: their rows and their effects happen together, and once.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -27,19 +28,19 @@ crate::on_both_stores! {
 
 /// Keeps a row for each call in a table of its own. Nothing in the table tells a repeat.
 struct Ledger {
-    ms_max: u64,
+    timeout: Duration,
 }
 
 fn ledger() -> Ledger {
-    Ledger { ms_max: 1_000 }
+    Ledger { timeout: Duration::from_secs(1) }
 }
 
 #[async_trait]
 impl Transactional for Ledger {
     const TYPE: &'static str = "ledger";
 
-    fn ms_max(&self) -> u64 {
-        self.ms_max
+    fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     async fn call(
@@ -136,7 +137,7 @@ async fn own_rows_and_effects_happen_once_though_replies_are_lost(backend: Backe
 
 async fn whatever_goes_wrong_is_a_try_that_leaves_nothing(backend: Backend) {
     let (_dir, store) = on_disk(backend).await;
-    let ledger = Ledger { ms_max: 300 };
+    let ledger = Ledger { timeout: Duration::from_millis(300) };
     let runner = runner(store.clone()).object_tx(ledger).start().await.unwrap();
     let client = runner.client();
     for method in ["fail", "panic", "hang", "nonsense", "stale"] {
@@ -158,8 +159,9 @@ async fn inner_version(store: &dyn Store) -> u64 {
 
 #[tokio::test]
 async fn a_transaction_has_its_bounds() {
-    for ms_max in [0, SCRIPT_MS_MAX + 1] {
-        let built = runner(store(Backend::Sqlite).await).object_tx(Ledger { ms_max });
+    for ms in [0, SCRIPT_MS_MAX + 1] {
+        let timeout = Duration::from_millis(ms);
+        let built = runner(store(Backend::Sqlite).await).object_tx(Ledger { timeout });
         let refused = built.start().await.err().expect("the bound is checked at the start");
         assert_eq!(refused.kind, Kind::Invalid);
     }
@@ -249,8 +251,8 @@ async fn a_consumers_transaction_has_its_bounds() {
             Ok(Effects::none())
         }
 
-        fn ms_max(&self) -> u64 {
-            SCRIPT_MS_MAX + 1
+        fn timeout(&self) -> Duration {
+            Duration::from_millis(SCRIPT_MS_MAX + 1)
         }
     }
     let built = runner(store(Backend::Sqlite).await).consumer_tx("slow", all(), Slow);

@@ -2,16 +2,37 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+
+use async_trait::async_trait;
 
 use windrow_domain::attempt::Status;
 use windrow_domain::{BatchId, InstanceId, State};
-use windrow_engine::finalise::Closing;
+use windrow_engine::Options;
+use windrow_engine::finalise::{Closing, Finaliser};
 use windrow_engine::storage::Storage;
 use windrow_store::batch::{Reprocess, Select};
+use windrow_store::layer::{LayeredStore, StoreLayer};
 use windrow_store::{Batches as _, Finalise as _, Kind, Scope};
 
 use crate::support::{LEASE_MS, World, answered, closed, lines, names, numbers};
+
+/// Counts how often a finalisation is asked for.
+#[derive(Clone, Default)]
+struct Takes(Arc<AtomicU32>);
+
+#[async_trait]
+impl StoreLayer for Takes {
+    type Span = ();
+
+    async fn begin(&self, verb: &'static str) {
+        self.0.fetch_add(u32::from(verb == "take_finalisation"), Ordering::SeqCst);
+    }
+
+    fn end(&self, (): (), _: &'static str, _: Option<Kind>) {}
+}
 
 fn is_left(closing: &Closing) -> bool {
     matches!(closing, Closing::Left)
@@ -55,7 +76,11 @@ async fn a_finalisation_that_stays_with_another_is_left_after_a_few_tries() {
     let (world, storage) = (World::new().await, Storage::memory());
     let id = world.settled(1).await;
     world.store.take_finalisation(id, InstanceId::new(), LEASE_MS).await.unwrap();
-    let finaliser = world.finaliser(&storage);
+    let takes = Takes::default();
+    let store = Arc::new(LayeredStore::new(world.store.clone(), takes.clone()));
+    let options = Options::default().finalise_lease(Duration::from_millis(LEASE_MS));
+    let (me, clock) = (InstanceId::new(), world.clock.clone());
+    let finaliser = Finaliser::new(store, Some(storage.clone()), me, clock, &options);
     let closing = std::pin::pin!(finaliser.close(id));
     let ticks = async {
         loop {
@@ -67,7 +92,8 @@ async fn a_finalisation_that_stays_with_another_is_left_after_a_few_tries() {
         closing = closing => assert!(is_left(&closing.unwrap())),
         () = ticks => {}
     }
-    assert!(world.clock.millis() >= 200, "five tries have four waits between them");
+    assert_eq!(takes.0.load(Ordering::SeqCst), 5, "five attempts");
+    assert!(world.clock.millis() >= 200, "five attempts have four waits between them");
     assert_eq!(names(&storage).await, [""; 0]);
 }
 
@@ -84,7 +110,8 @@ async fn a_batch_that_runs_again_is_left_and_its_outputs_are_gone() {
     let mut closing = Box::pin(finaliser.close(id));
     begin(&world, id, &mut closing).await;
     let select = Select::Statuses(vec![Status::Failed]);
-    let step = Reprocess { batch: id, select, generation: None, lines_max: 1000 };
+    let step =
+        Reprocess { batch: id, select, generation: None, lines_max: 1000, window_secs: None };
     world.store.reprocess(&Scope::All, step).await.unwrap();
     assert!(is_left(&closing.await.unwrap()));
     assert_eq!(names(&storage).await, [""; 0]);

@@ -1,6 +1,7 @@
 //! A store in memory, a file, a batch over it, and results for its lines.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
@@ -34,7 +35,7 @@ impl World {
     pub(crate) async fn new() -> Self {
         let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let time = Time::given(start);
-        let options = windrow_store_sqlite::Options { time: time.clone(), ..Default::default() };
+        let options = windrow_store_sqlite::Options::default().time(time.clone());
         let store = Arc::new(SqliteStore::open(options).await.unwrap());
         Self { store, time, clock: Clock::manual(start) }
     }
@@ -50,7 +51,7 @@ impl World {
             expires_at: None,
         };
         let text: String = (0..lines).map(request).collect();
-        let small = windrow_engine::ingest::Options { chunk_bytes_max: 5000, ..Default::default() };
+        let small = windrow_engine::ingest::Options::default().chunk_bytes_max(5000);
         let done = ingest(&*self.store, text.as_bytes(), file, small).await.unwrap();
         assert_eq!(done.errors, []);
         let batch = NewBatch { window_secs, ..NewBatch::over(done.file.id, owner, "/v1/x") };
@@ -67,7 +68,8 @@ impl World {
         while left > 0 {
             let request = Request {
                 lease: LeaseId::new(),
-                targets: TARGETS.map(|target| Target::new(target).unwrap()).to_vec(),
+                routes: TARGETS.map(|target| Target::new(target).unwrap().into()).to_vec(),
+                binds: false,
                 only: None,
                 lines_max: left.min(500),
                 lease_ms: 60_000,
@@ -104,7 +106,7 @@ impl World {
     }
 
     pub(crate) fn finaliser_with(&self, storage: Option<Storage>, who: InstanceId) -> Finaliser {
-        let options = Options { finalise_lease_ms: LEASE_MS, ..Options::default() };
+        let options = Options::default().finalise_lease(Duration::from_millis(LEASE_MS));
         Finaliser::new(self.store.clone(), storage, who, self.clock.clone(), &options)
     }
 

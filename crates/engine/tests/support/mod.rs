@@ -20,7 +20,7 @@ pub(crate) async fn store() -> std::sync::Arc<SqliteStore> {
 
 /// A store whose clock the test moves.
 pub(crate) async fn store_at(time: Time) -> std::sync::Arc<SqliteStore> {
-    let options = Options { time, ..Options::default() };
+    let options = Options::default().time(time);
     std::sync::Arc::new(SqliteStore::open(options).await.unwrap())
 }
 

@@ -9,7 +9,7 @@ use windrow_engine::clock::Clock;
 use windrow_engine::signal::Stop;
 use windrow_engine::{Builder, Engine, Options};
 use windrow_store::batch::Batch;
-use windrow_store::{Inspect as _, Members as _, Scope, Store, Time};
+use windrow_store::{Inspect as _, Scope, Store, Sweep as _, Time};
 use windrow_store_sqlite::SqliteStore;
 
 use super::store_at;
@@ -92,7 +92,8 @@ impl World {
             for _ in 0..20 {
                 tokio::task::yield_now().await;
             }
-            self.store.reap_members(u64::MAX, 1).await.unwrap();
+            // A write that changes nothing.
+            self.store.return_lost(0, 1).await.unwrap();
         }
     }
 

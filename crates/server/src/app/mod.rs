@@ -18,8 +18,8 @@ use windrow_engine::clock::Clock;
 use windrow_engine::execute::Executor;
 use windrow_engine::ingest;
 use windrow_engine::storage::Storage;
-use windrow_store::Store;
-use windrow_store::batch::Batch;
+use windrow_store::batch::{Batch, LaneUpstreams};
+use windrow_store::{Scope, Store};
 
 use crate::admission::Admission;
 use crate::auth::Guard;
@@ -29,6 +29,7 @@ use crate::messages::{self, Messages};
 use crate::metrics::{self, Metrics};
 use crate::openapi::{complete, outline, page, text};
 use crate::options::Options;
+use crate::query_check::{KnownParams, check_query};
 use crate::trace::trace;
 use crate::{health, openai, rest};
 
@@ -38,6 +39,27 @@ use tasks::Tasks;
 pub trait Routes: Send + Sync + 'static {
     /// Whether lines for this target that request this endpoint can be run.
     fn check(&self, target: &Target, endpoint: &str) -> Result<(), Unserved>;
+
+    /// Whether lines of the target may request different paths in one job; each is checked then.
+    fn mixes_paths(&self, _target: &Target) -> bool {
+        false
+    }
+
+    /// Whether lines of some target may use other methods than POST in a job; each is checked then.
+    fn allows_methods(&self) -> bool {
+        true
+    }
+
+    /// Whether lines of the target may use that method in a job.
+    fn allows_method(&self, _target: &Target, _method: &str) -> bool {
+        true
+    }
+
+    /// The upstreams of a new batch's lanes, by their targets. By default they are the program's own
+    /// executor.
+    fn upstreams(&self, _endpoint: &str) -> LaneUpstreams {
+        LaneUpstreams::default()
+    }
 }
 
 /// Why lines cannot be run.
@@ -132,12 +154,31 @@ impl App {
     /// All routes, ready to be served by axum.
     pub fn router(&self) -> Router {
         let (router, api) = routes(&self.options).split_for_parts();
+        let known = (self.clone(), Arc::new(KnownParams::of(&api)));
         router
+            .layer(middleware::from_fn_with_state(known, check_query))
             .merge(page::routes(&complete(api)))
             .fallback(nothing_here)
             .method_not_allowed_fallback(wrong_method)
             .layer(middleware::from_fn_with_state(self.clone(), trace))
             .with_state(self.clone())
+    }
+
+    /// A batch with its counts: from the engine's cache when this process closed it a moment ago.
+    pub(crate) async fn status(
+        &self,
+        scope: &Scope,
+        batch: BatchId,
+    ) -> windrow_store::Result<Batch> {
+        match &self.engine {
+            Some(engine) => engine.status(scope, batch).await,
+            None => self.store.batch(scope, batch).await,
+        }
+    }
+
+    /// A closed batch changes: what this process remembers of it is not true any more.
+    pub(crate) fn forget_status(&self, batch: BatchId) {
+        self.engine.iter().for_each(|engine| engine.forget_status(batch));
     }
 
     /// The messages of this server, if it was started with them.
@@ -172,7 +213,7 @@ pub fn openapi() -> String {
     text(&complete(api))
 }
 
-async fn nothing_here(uri: Uri) -> Error {
+pub(crate) async fn nothing_here(uri: Uri) -> Error {
     let path: String = uri.path().chars().take(200).collect();
     Error::new(Code::NotFound, format!("No route matches {path}."))
 }

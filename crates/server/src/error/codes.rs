@@ -53,6 +53,9 @@ codes! {
     BodyBroken "body_broken" BAD_REQUEST:
         "The request body ended before its announced length.",
         "Send the request again.";
+    CallAnswered "call_answered" BAD_REQUEST:
+        "A call was to be cancelled that has its answer.",
+        "Read the call; an answer is never replaced.";
     Conflict "conflict" BAD_REQUEST:
         "The object exists already with other content, or another object still needs it.",
         "Read the object and decide; the same request fails again.";

@@ -3,8 +3,6 @@
 //! Holds throughout: a payload is kept byte for byte; one that is JSON is shown as JSON, anything else
 //! as Base64; nothing that is nested deeper than [`NESTED_MAX`] comes in or goes out as JSON.
 
-use std::time::Duration;
-
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
 use base64::Engine as _;
@@ -35,7 +33,7 @@ impl FromRequest<App> for Raw {
 
     async fn from_request(request: Request, app: &App) -> Result<Self> {
         // A small body is there as a whole within the time in which a large one may be silent.
-        let longest = Duration::from_millis(app.options.body_idle_ms_max);
+        let longest = app.options.body_idle_timeout;
         let read = timeout(longest, Bytes::from_request(request, app)).await;
         Ok(Self(read.map_err(|_| Error::too_slow())??))
     }

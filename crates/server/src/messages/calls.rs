@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 use windrow_domain::{CallState, CrashPolicy, InstanceId, Owner, RequestId};
+use windrow_engine::messages::{CallWait, call_wait};
 use windrow_store::Kind;
 use windrow_store::call::{Call, CallKey, CallStats, CallsQuery, StatsQuery};
 
@@ -26,7 +27,7 @@ use crate::params::{self, NUMBER_MAX, none_if_empty, number};
 /// The default window of statistics: an hour.
 pub(super) const WINDOW_MS: u64 = 3_600_000;
 /// The longest window: thirty days.
-const WINDOW_MS_MAX: u64 = 30 * 24 * WINDOW_MS;
+pub(super) const WINDOW_MS_MAX: u64 = 30 * 24 * WINDOW_MS;
 /// The default age from which a call without an answer is old or stuck.
 pub(super) const OLD_MS: u64 = 60_000;
 
@@ -71,10 +72,39 @@ pub(crate) struct CallObject {
     /// When it was answered.
     #[schema(value_type = Option<String>, format = DateTime, required)]
     processed_at: Option<Timestamp>,
-    /// Until when the answer is kept; null for ever.
+    /// Until when it may wait and its answer is kept; null for ever.
     #[schema(value_type = Option<String>, format = DateTime, required)]
     expires_at: Option<Timestamp>,
     archived: bool,
+    /// What a pending call waits for. Lists leave it out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    waiting: Option<CallWaitObject>,
+}
+
+/// Why a call has no answer yet.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = CallWait)]
+struct CallWaitObject {
+    /// Since when it waits.
+    #[schema(value_type = String, format = DateTime)]
+    since: Timestamp,
+    /// Why the last attempt gave no answer; null before the first one.
+    #[schema(required)]
+    reason: Option<String>,
+    /// Before this time it is not attempted again.
+    #[schema(value_type = Option<String>, format = DateTime, required)]
+    not_before: Option<Timestamp>,
+    /// The earlier call of the same object that it waits behind; the reason is that call's.
+    #[schema(value_type = Option<String>, required)]
+    behind: Option<RequestId>,
+}
+
+impl From<CallWait> for CallWaitObject {
+    fn from(wait: CallWait) -> Self {
+        let CallWait { since, reason, not_before, behind } = wait;
+        Self { since, reason, not_before, behind }
+    }
 }
 
 /// The state of a call.
@@ -98,7 +128,7 @@ enum CallWord {
 #[derive(ToSchema)]
 #[schema(as = CrashPolicy, rename_all = "snake_case")]
 #[expect(dead_code, reason = "the domain's own goes out; here it is only described")]
-enum CrashWord {
+pub(super) enum CrashWord {
     /// It runs again.
     Retry,
     /// It fails.
@@ -128,6 +158,7 @@ impl From<Call> for CallObject {
             processed_at: call.processed_at,
             expires_at: call.expires_at,
             archived: call.is_archived,
+            waiting: None,
         }
     }
 }
@@ -165,8 +196,10 @@ pub(crate) async fn retrieve(
     if !longest.is_zero() {
         messages.wait(&app, &key, longest).await.map_err(missing)?;
     }
-    let call = messages.message_store().call(&key).await.map_err(missing)?;
-    Ok(axum::Json(call.into()))
+    let store = messages.message_store();
+    let call = store.call(&key).await.map_err(missing)?;
+    let waiting = call_wait(&**store, &call).await.map_err(into_api_error)?;
+    Ok(axum::Json(CallObject { waiting: waiting.map(Into::into), ..call.into() }))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

@@ -5,15 +5,18 @@
 //!
 //! | file | calls |
 //! |---|---|
-//! | `objects`, `calls` | call a method of an object; its state, lists and statistics of calls |
+//! | `objects`, `submit_calls` | call a method of an object; submit many calls at once |
+//! | `calls`, `call_retries`, `cancel_call` | the state of a call, lists and statistics of calls; end one |
 //! | `messages`, `dead_letters` | send to outbox and inbox; list, replay, discard what was given up on |
-//! | `streams`, `follow` | read, append and follow events |
+//! | `streams`, `snapshots`, `follow` | read, append and follow events; put and read the snapshot of a stream |
 //! | `members` | instances and partitions, for admins |
 //! | `state`, `version_cache`, `gauges` | what the calls share; numbers for Prometheus |
 //! | `body`, `pages`, `params`, `path_segments` | payloads, pages, names and paths of this API |
 
 mod body;
+mod call_retries;
 mod calls;
+mod cancel_call;
 mod dead_letters;
 mod follow;
 pub(crate) mod gauges;
@@ -27,6 +30,7 @@ mod path_segments;
 mod snapshots;
 mod state;
 mod streams;
+mod submit_calls;
 mod version_cache;
 
 use axum::extract::DefaultBodyLimit;
@@ -51,13 +55,15 @@ pub(crate) fn routes(options: &Options) -> OpenApiRouter<App> {
     let payloads = OpenApiRouter::default()
         .routes(routes!(messages::messages, messages::list))
         .routes(routes!(messages::inbox))
+        .routes(routes!(submit_calls::submit, calls::list))
         .merge(whatever_follows("/streams/{*names}", routes!(streams::read, streams::append)))
         .merge(whatever_follows("/streams/{*names}", snapshots()))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX));
     OpenApiRouter::default()
-        .routes(routes!(calls::list))
         .routes(routes!(calls::stats))
+        .routes(routes!(call_retries::retries))
         .routes(routes!(calls::retrieve))
+        .routes(routes!(cancel_call::cancel))
         .routes(routes!(streams::feed))
         .routes(routes!(dead_letters::list))
         .routes(routes!(dead_letters::replay))

@@ -34,8 +34,8 @@ use crate::params::{idempotency_key, number};
 const WAIT_MS: u64 = 10_000;
 /// Longest wait for an answer.
 pub(super) const WAIT_MS_MAX: u64 = 60_000;
-/// Longest time that an answer is kept when the caller says how long: ten years.
-const EXPIRES_SECS_MAX: u64 = 10 * 366 * 24 * 3600;
+/// Longest life of a call when the caller says how long: ten years.
+pub(super) const EXPIRES_SECS_MAX: u64 = 10 * 366 * 24 * 3600;
 /// `Retry-After` of a call without an answer yet.
 const AGAIN_SECS: u64 = 1;
 
@@ -75,7 +75,7 @@ pub(crate) struct CallQuery {
         ("Windrow-Caller-Object" = Option<String>, Header, max_length = 256, pattern = "^[!-~]([ -~]*[!-~])?$",
             description = "The object that makes the call, for tracing."),
         ("Windrow-Expires-In" = Option<u32>, Header, minimum = 1, maximum = 316224000,
-            description = "For how many seconds the answer is kept; for ever by default."),
+            description = "After so many seconds a call that still waits fails, and an answer is no longer kept; never by default."),
         ("Prefer" = Option<String>, Header, max_length = 200, pattern = "^[!-~]([ -~]*[!-~])?$",
             description = "`wait=SECONDS`, or `respond-async` not to wait. `waitMs` takes precedence."),
         CallQuery),
@@ -176,7 +176,7 @@ fn new_call(
 }
 
 /// Types and methods are single path segments.
-fn check_name(param: &str, name: &str) -> Result<()> {
+pub(super) fn check_name(param: &str, name: &str) -> Result<()> {
     let bad = name.is_empty() || name.contains('/') || name.chars().any(char::is_control);
     if bad || name.len() > windrow_domain::message::KIND_BYTES_MAX {
         let message = format!("`{param}` must have 1 to 256 bytes and no slash.");
@@ -294,8 +294,9 @@ fn pending(call: &Call) -> Response {
 /// The path of a call.
 fn location(id: &RequestId) -> String {
     match id.as_str() {
-        // Unencoded it would be the path of the statistics.
+        // Unencoded it would be another path.
         "stats" => "/v1/calls/%73tats".to_owned(),
+        "retries" => "/v1/calls/%72etries".to_owned(),
         id => format!("/v1/calls/{}", encode(id)),
     }
 }
@@ -336,5 +337,6 @@ mod tests {
         let location = |id: &str| location(&RequestId::new(id).unwrap());
         assert_eq!(location("a/b c"), "/v1/calls/a%2Fb%20c");
         assert_eq!(location("stats"), "/v1/calls/%73tats");
+        assert_eq!(location("retries"), "/v1/calls/%72etries");
     }
 }

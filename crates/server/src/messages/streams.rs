@@ -14,7 +14,7 @@ use uuid::Uuid;
 use windrow_domain::event::VersionConflict;
 use windrow_domain::{Expected, Owner, Stream};
 use windrow_store::MessageStore;
-use windrow_store::event::{Append, Event, NewEvent, Pruned};
+use windrow_store::event::{Append, Event, NewEvent, PrunedStream};
 use windrow_store::inspect::PAGE_MAX;
 use windrow_store::message::{Headers, SEND_MAX};
 
@@ -337,8 +337,8 @@ pub(crate) async fn append(
     Ok((StatusCode::CREATED, axum::Json(Appended { stream, first, last })).into_response())
 }
 
-fn gone(pruned: &Pruned) -> Response {
-    let Pruned { stream, first, snapshot } = pruned;
+fn gone(pruned: &PrunedStream) -> Response {
+    let PrunedStream { stream, first, snapshot } = pruned;
     let message = format!(
         "Old events of the stream {stream:?} were pruned: it starts at version \
                     {first}, and its snapshot is at {snapshot}."

@@ -13,7 +13,7 @@ use crate::freshness_cache::FreshnessCache;
 /// An owner's stream.
 pub(super) type Key = (Owner, Stream);
 
-/// Versions by stream.
+/// The last known version of streams that are followed.
 #[derive(Default)]
 pub(super) struct VersionCache {
     versions: FreshnessCache<Key, u64>,

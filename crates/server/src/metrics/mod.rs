@@ -5,14 +5,18 @@
 
 mod executor;
 mod pending;
+mod process;
+mod rates;
 mod store;
+mod text;
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
@@ -23,11 +27,12 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use windrow_domain::control::breaker;
+use windrow_engine::TargetProgress;
 use windrow_engine::clock::Clock;
 use windrow_engine::execute::Executor;
-use windrow_store::Store;
 use windrow_store::batch::Batch;
 use windrow_store::layer::LayeredStore;
+use windrow_store::{Gauges, Store};
 
 use crate::app::App;
 use crate::error::{Error, Result};
@@ -35,10 +40,12 @@ use crate::messages::gauges::MessageGauges;
 use crate::openapi::error_responses::InternalError;
 
 pub use executor::Counted;
-use pending::Pending;
+use pending::{Pending, PendingCounts};
+use process::ProcessMetrics;
+use rates::Rates;
 use store::Timed;
 
-/// Targets that are counted by name; the rest is counted as one.
+/// Targets and upstreams that are counted by name; the rest is counted as one.
 const TARGETS_MAX: usize = 200;
 
 /// The verb of a store call.
@@ -56,6 +63,16 @@ struct FailureLabels {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct StatusLabel {
     status: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BuildLabels {
+    version: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OwnerLabel {
+    owner: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -94,7 +111,7 @@ struct Instruments {
     registry: Registry,
     clock: Clock,
     pending: Pending,
-    /// Targets that are counted by name.
+    /// Targets and upstreams that are counted by name.
     names: Mutex<HashSet<String>>,
     store_seconds: Family<VerbLabel, Histogram>,
     store_failures: Family<FailureLabels, Counter>,
@@ -108,7 +125,9 @@ struct Instruments {
     http: Family<RequestLabels, Counter>,
     http_seconds: Histogram,
     gauges: GaugeSet,
+    rates: Rates,
     messages: MessageGauges,
+    process: ProcessMetrics,
 }
 
 /// Gauges that are read at a scrape.
@@ -116,12 +135,19 @@ struct Instruments {
 struct GaugeSet {
     connections: Family<StatusLabel, Gauge>,
     waiting: Gauge,
+    pool_acquires: Counter,
+    pool_acquire_seconds: Counter<f64, AtomicU64>,
+    /// The names that the two above had before; gone in the next release.
     pool_waits: Gauge,
     pool_wait_micros: Gauge,
+    build: Family<BuildLabels, Gauge>,
     in_flight: Family<TargetLabel, Gauge>,
     limit: Family<TargetLabel, Gauge>,
     breaker_open: Family<TargetLabel, Gauge>,
     pending: Gauge,
+    /// The same under the word that dashboards have for it.
+    queue_depth: Gauge,
+    pending_by_owner: Family<OwnerLabel, Gauge>,
 }
 
 /// From a tenth of a millisecond to a minute.
@@ -137,7 +163,7 @@ impl Metrics {
     /// All metrics at zero.
     pub fn new(clock: Clock) -> Self {
         let mut instruments = Instruments {
-            registry: Registry::with_prefix("windrow"),
+            registry: Registry::default(),
             clock: clock.clone(),
             pending: Pending::new(clock),
             names: Mutex::default(),
@@ -153,7 +179,9 @@ impl Metrics {
             http: Family::default(),
             http_seconds: seconds(),
             gauges: GaugeSet::default(),
+            rates: Rates::default(),
             messages: MessageGauges::default(),
+            process: ProcessMetrics::default(),
         };
         instruments.register();
         Self(Arc::new(instruments))
@@ -172,6 +200,7 @@ impl Metrics {
     /// Counts an upload.
     pub(crate) fn observe_ingest(&self, took: Duration) {
         self.0.ingest_seconds.observe(took.as_secs_f64());
+        self.0.rates.observe_ingest(took);
     }
 
     /// Counts a batch that was closed.
@@ -194,20 +223,21 @@ impl Metrics {
         self.0.http_seconds.observe(took.as_secs_f64());
     }
 
-    /// The label of a target: its name, or `other` beyond the bound.
-    fn target_label(&self, target: &str) -> String {
+    /// The label of a target or an upstream: its name, or `other` beyond the bound.
+    fn label(&self, name: &str) -> String {
         let mut names = self.0.names.lock();
-        if !names.contains(target) && names.len() >= TARGETS_MAX {
+        if !names.contains(name) && names.len() >= TARGETS_MAX {
             return "other".to_owned();
         }
-        names.insert(target.to_owned());
-        target.to_owned()
+        names.insert(name.to_owned());
+        name.to_owned()
     }
 }
 
 impl Instruments {
     fn register(&mut self) {
-        let registry = &mut self.registry;
+        self.process.register(&mut self.registry);
+        let registry = self.registry.sub_registry_with_prefix("windrow");
         let mut timed = |name: &str, help: &str, instruments: &Histogram| {
             registry.register_with_unit(name, help, Unit::Seconds, instruments.clone());
         };
@@ -238,6 +268,7 @@ impl Instruments {
             self.http.clone(),
         );
         self.gauges.register(registry);
+        self.rates.register(registry);
         self.messages.register(registry);
     }
 }
@@ -251,13 +282,18 @@ impl GaugeSet {
         );
         let help = "Calls that wait for a connection, or for the one that writes";
         registry.register("store_waiting", help, self.waiting.clone());
-        registry.register(
-            "pool_waits",
-            "Times that the pool was asked for a connection",
-            self.pool_waits.clone(),
-        );
-        let help = "Microseconds that calls waited for the pool, altogether";
+        let help = "Times that the pool was asked for a connection";
+        registry.register("pool_acquires", help, self.pool_acquires.clone());
+        let help = "Time that calls waited for the pool, altogether";
+        let seconds = self.pool_acquire_seconds.clone();
+        registry.register_with_unit("pool_acquire_wait", help, Unit::Seconds, seconds);
+        let help = "The old name of windrow_pool_acquires_total";
+        registry.register("pool_waits", help, self.pool_waits.clone());
+        let help = "The old name of windrow_pool_acquire_wait_seconds_total, in microseconds";
         registry.register("pool_wait_micros", help, self.pool_wait_micros.clone());
+        registry.register("build_info", "1 for the version that runs", self.build.clone());
+        let version = env!("CARGO_PKG_VERSION");
+        self.build.get_or_create(&BuildLabels { version }).set(1);
         registry.register("target_in_flight", "Tries in flight", self.in_flight.clone());
         registry.register("target_limit", "Most tries in flight, as adapted", self.limit.clone());
         registry.register(
@@ -267,11 +303,25 @@ impl GaugeSet {
         );
         let help = "Lines of open batches without a result; counted at most twice a minute";
         registry.register("pending_items", help, self.pending.clone());
+        registry.register("queue_depth", help, self.queue_depth.clone());
+        let help = "The same by owner, for the owners with the most; the others together";
+        registry.register("pending_count", help, self.pending_by_owner.clone());
     }
 
-    fn read(&self, app: &App, pending: Option<u64>, name: impl Fn(&str) -> String) {
+    fn read_pending(&self, counts: &PendingCounts) {
+        let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        self.pending.set(whole(counts.total));
+        self.queue_depth.set(whole(counts.total));
+        // An owner without pending lines is shown no more.
+        self.pending_by_owner.clear();
+        for (owner, lines) in &counts.by_owner {
+            let label = OwnerLabel { owner: owner.clone() };
+            self.pending_by_owner.get_or_create(&label).set(whole(*lines));
+        }
+    }
+
+    fn read(&self, gauges: &Gauges) {
         let whole = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-        let gauges = app.store.gauges();
         let set = |status: &'static str, number: usize| {
             self.connections.get_or_create(&StatusLabel { status }).set(whole(number));
         };
@@ -279,35 +329,52 @@ impl GaugeSet {
         set("idle", gauges.connections_idle);
         set("max", gauges.connections_max);
         self.waiting.set(whole(gauges.waiting));
+        self.pool_acquires.inner().store(gauges.pool_waits, Ordering::Relaxed);
+        let waited = Duration::from_micros(gauges.pool_wait_micros).as_secs_f64();
+        self.pool_acquire_seconds.inner().store(waited.to_bits(), Ordering::Relaxed);
         self.pool_waits.set(i64::try_from(gauges.pool_waits).unwrap_or(i64::MAX));
         self.pool_wait_micros.set(i64::try_from(gauges.pool_wait_micros).unwrap_or(i64::MAX));
-        if let Some(pending) = pending {
-            self.pending.set(i64::try_from(pending).unwrap_or(i64::MAX));
-        }
-        let targets = app.engine.as_ref().map(|engine| engine.progress().targets);
-        for target in targets.unwrap_or_default() {
-            let of = TargetLabel { target: name(target.target.as_str()) };
-            self.in_flight.get_or_create(&of).set(target.in_flight.into());
-            self.limit.get_or_create(&of).set(target.limit.into());
-            self.breaker_open
-                .get_or_create(&of)
-                .set((target.breaker != breaker::State::Closed).into());
-        }
+    }
+
+    fn read_target(&self, label: &TargetLabel, target: &TargetProgress) {
+        self.in_flight.get_or_create(label).set(target.in_flight.into());
+        self.limit.get_or_create(label).set(target.limit.into());
+        let is_open = target.breaker != breaker::BreakerState::Closed;
+        self.breaker_open.get_or_create(label).set(is_open.into());
     }
 }
 
 /// Numbers for Prometheus
 #[utoipa::path(
     get, path = "/metrics", operation_id = "metrics", tag = "Operations",
-    responses((status = 200, description = "All metrics, as OpenMetrics text.",
-        content_type = "application/openmetrics-text", body = String), InternalError))]
-pub(crate) async fn metrics(State(app): State<App>) -> Result<impl IntoResponse> {
+    responses((status = 200, description = "All metrics: as OpenMetrics when `Accept` asks for it, else \
+        as Prometheus text.", content(
+            (String = "text/plain"), (String = "application/openmetrics-text"))), InternalError))]
+pub(crate) async fn metrics(
+    State(app): State<App>,
+    headers: HeaderMap,
+) -> Result<impl IntoResponse> {
     let instruments = &app.metrics.0;
-    let pending = instruments.pending.count(&*app.store).await;
-    instruments.gauges.read(&app, pending, |target| app.metrics.target_label(target));
+    if let Some(counts) = instruments.pending.count(&*app.store).await {
+        instruments.gauges.read_pending(&counts);
+    }
+    let gauges = app.store.gauges();
+    instruments.gauges.read(&gauges);
+    instruments.rates.read(instruments.clock.millis(), &gauges);
+    let targets = app.engine.as_ref().map(|engine| engine.progress().targets);
+    for target in targets.unwrap_or_default() {
+        let label = TargetLabel { target: app.metrics.label(target.target.as_str()) };
+        instruments.gauges.read_target(&label, &target);
+        instruments.rates.read_target(label, &target);
+    }
     instruments.messages.read(&app).await;
-    let mut text = String::new();
-    encode(&mut text, &instruments.registry).map_err(Error::internal)?;
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    Ok((StatusCode::OK, [(header::CONTENT_TYPE, kind)], text))
+    instruments.process.read();
+    let mut output = String::new();
+    encode(&mut output, &instruments.registry).map_err(Error::internal)?;
+    let is_open_metrics = text::wants_open_metrics(&headers);
+    if !is_open_metrics {
+        output = text::plain(&output);
+    }
+    let kind = text::content_type(is_open_metrics);
+    Ok((StatusCode::OK, [(header::CONTENT_TYPE, kind)], output))
 }

@@ -1,4 +1,7 @@
-//! The number of pending lines, counted at most twice a minute.
+//! The number of pending lines, by owner, counted at most twice a minute.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use windrow_domain::State;
@@ -13,10 +16,24 @@ const PAGES_MAX: usize = 10;
 /// The states of batches with lines that may still run.
 const OPEN: [State; 4] = [State::InProgress, State::Paused, State::Cancelling, State::Expiring];
 
-/// The last count.
+/// Owners that are counted by name: those with the most pending lines. The rest is counted as one.
+const OWNERS_MAX: usize = 100;
+/// The name of the rest.
+const OTHERS: &str = "other";
+
+/// Lines without a result.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct PendingCounts {
+    /// Of all owners.
+    pub(super) total: u64,
+    /// By owner, the largest first.
+    pub(super) by_owner: Vec<(String, u64)>,
+}
+
+/// The last count of pending lines, and until when it is good.
 pub(super) struct Pending {
     clock: Clock,
-    last: Mutex<Option<(u64, u64)>>,
+    last: Mutex<Option<(Arc<PendingCounts>, u64)>>,
 }
 
 impl Pending {
@@ -24,34 +41,62 @@ impl Pending {
         Self { clock, last: Mutex::default() }
     }
 
-    /// Lines without a result, not older than a count is good for; none when the store is away.
-    pub(super) async fn count(&self, store: &dyn Store) -> Option<u64> {
+    /// Lines without a result, not older than a count is good for; none when the store is
+    /// unavailable.
+    pub(super) async fn count(&self, store: &dyn Store) -> Option<Arc<PendingCounts>> {
         let now_ms = self.clock.millis();
-        let last = *self.last.lock();
-        if let Some((count, until_ms)) = last
+        let last = self.last.lock().clone();
+        if let Some((counts, until_ms)) = last
             && now_ms < until_ms
         {
-            return Some(count);
+            return Some(counts);
         }
-        let count = count(store).await?;
-        let last = Some((count, now_ms + COUNT_MS));
-        *self.last.lock() = last;
-        Some(count)
+        let counts = Arc::new(count(store).await?);
+        *self.last.lock() = Some((counts.clone(), now_ms + COUNT_MS));
+        Some(counts)
     }
 }
 
-async fn count(store: &dyn Store) -> Option<u64> {
+async fn count(store: &dyn Store) -> Option<PendingCounts> {
     let states = OPEN.to_vec();
     let mut query = BatchesQuery { states, limit: PAGE_MAX, ..BatchesQuery::default() };
-    let mut sum = 0;
+    let mut by_owner = BTreeMap::<String, u64>::new();
     for _ in 0..PAGES_MAX {
         let page = store.batches(&Scope::All, query.clone()).await.ok()?;
-        let counts = page.rows.iter().map(|batch| &batch.counts);
-        sum += counts.map(|counts| counts.untouched + counts.returned + counts.leased).sum::<u64>();
+        for batch in &page.rows {
+            *by_owner.entry(batch.owner.to_string()).or_default() += batch.counts.unfinished();
+        }
         match page.next {
             Some(next) => query.after = Some(next),
             None => break,
         }
     }
-    Some(sum)
+    Some(largest(by_owner))
+}
+
+/// The owners with the most lines by name, the others together.
+fn largest(by_owner: BTreeMap<String, u64>) -> PendingCounts {
+    let total = by_owner.values().sum();
+    let mut by_owner: Vec<_> = by_owner.into_iter().collect();
+    by_owner.sort_by_key(|(_, lines)| std::cmp::Reverse(*lines));
+    let rest = by_owner.split_off(by_owner.len().min(OWNERS_MAX));
+    if !rest.is_empty() {
+        by_owner.push((OTHERS.to_owned(), rest.iter().map(|(_, lines)| lines).sum()));
+    }
+    PendingCounts { total, by_owner }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_beyond_the_bound_are_counted_together() {
+        let owners = (0..150_u64).map(|no| (format!("o{no:03}"), no)).collect();
+        let counts = largest(owners);
+        assert_eq!(counts.total, 149 * 75);
+        assert_eq!(counts.by_owner[0], ("o149".to_owned(), 149));
+        assert_eq!(counts.by_owner.len(), OWNERS_MAX + 1);
+        assert_eq!(counts.by_owner[OWNERS_MAX], (OTHERS.to_owned(), 49 * 25));
+    }
 }

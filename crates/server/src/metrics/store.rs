@@ -16,7 +16,7 @@ const SLOW: Duration = Duration::from_millis(250);
 /// Calls that people page with.
 const PAGES: [&str; 5] = ["files", "batches", "pending", "finished", "keys"];
 
-/// Around every call.
+/// The layer that times and counts every call of the store.
 pub(super) struct Timed(pub(super) Metrics);
 
 #[async_trait]
@@ -31,6 +31,7 @@ impl StoreLayer for Timed {
         let (instruments, verb) = (&self.0.0, label(verb));
         let took = instruments.clock.elapsed().saturating_sub(began);
         instruments.store_seconds.get_or_create(&VerbLabel { verb }).observe(took.as_secs_f64());
+        instruments.rates.observe_call(verb, took);
         if let Some(kind) = failed {
             instruments
                 .store_failures
@@ -63,6 +64,7 @@ impl StoreLayer for Timed {
                     .items
                     .get_or_create(&StatusLabel { status: status.as_str() })
                     .inc_by(count);
+                instruments.rates.observe_items(status, count, instruments.clock.millis());
             }
         }
         reply

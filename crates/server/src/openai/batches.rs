@@ -33,7 +33,7 @@ use crate::upload::ExpiresAfter;
 const LIMIT_MAX: u32 = 100;
 const LIMIT_USUAL: u32 = 20;
 /// Batches of a page whose models are read at the same time.
-const LOOKS_MAX: usize = 4;
+const CHECKS_MAX: usize = 4;
 /// What OpenAI allows of metadata.
 const METADATA_PAIRS_MAX: usize = 16;
 const METADATA_KEY_CHARS_MAX: usize = 64;
@@ -94,7 +94,7 @@ pub(crate) async fn create(
     check_endpoint(&create.endpoint)?;
     let output_secs = match create.output_expires_after {
         Some(after) => after.secs("output_expires_after")?,
-        None => app.options.output_secs,
+        None => app.options.output_retention.as_secs(),
     };
     let id = ids::parse_file(&create.input_file_id).map_err(|error| error.at("input_file_id"))?;
     let scope = caller.own();
@@ -112,6 +112,7 @@ pub(crate) async fn create(
         id: new_id,
         file: id,
         owner: caller.owner.clone(),
+        upstreams: app.routes.upstreams(&create.endpoint),
         endpoint: create.endpoint,
         window_secs: Some(window_secs),
         priority: 0,
@@ -150,7 +151,7 @@ pub(crate) async fn retrieve(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<axum::Json<BatchObject>> {
-    let batch = app.store.batch(&caller.scope(), ids::parse_batch(&id)?).await;
+    let batch = app.status(&caller.scope(), ids::parse_batch(&id)?).await;
     Ok(axum::Json(BatchObject::of(&app, found(batch, &id)?).await?))
 }
 
@@ -200,7 +201,7 @@ pub(crate) async fn list(
     let found = app.store.batches(&caller.own(), page).await;
     let found = found.map_err(|error| super::behind(error, after, ids::batch_not_found))?;
     let shown = found.rows.into_iter().map(|batch| BatchObject::of(&app, batch));
-    let data: Vec<_> = stream::iter(shown).buffered(LOOKS_MAX).try_collect().await?;
+    let data: Vec<_> = stream::iter(shown).buffered(CHECKS_MAX).try_collect().await?;
     Ok(axum::Json(List::new(data, found.next.is_some(), |batch: &BatchObject| batch.id.clone())))
 }
 

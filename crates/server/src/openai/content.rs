@@ -1,7 +1,7 @@
 //! `GET /v1/files/{id}/content`: the exact bytes of an upload, or an output; also while it grows.
 //!
 //! Holds throughout: a piece at a time is in memory; a slow reader holds no lock and no transaction;
-//! so many outputs and no more are made at the same time.
+//! only a bounded number of outputs is made at the same time.
 
 use std::io;
 use std::ops::Range;

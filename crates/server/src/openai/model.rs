@@ -5,6 +5,7 @@
 
 use parking_lot::Mutex;
 use windrow_domain::BatchId;
+use windrow_domain::ids::NO_MODEL;
 use windrow_engine::bounded_map::BoundedMap;
 use windrow_store::batch::Batch;
 use windrow_store::{Kind, Scope, Store};
@@ -14,7 +15,7 @@ use crate::error::Result;
 /// Batches whose model is cached; beyond that the cache starts anew.
 const KNOWN_MAX: usize = 10_000;
 
-/// Models by batch.
+/// The one model of each batch, as far as it was looked up.
 #[derive(Debug)]
 pub(crate) struct Models(Mutex<BoundedMap<BatchId, Option<String>>>);
 
@@ -43,9 +44,12 @@ impl Models {
     }
 }
 
-/// Lines without a model have their URL as target, which is not a model.
+/// Lines without a model have a target that is not a model; in older files it is their URL.
 fn only_model(targets: &[&str], endpoint: &str) -> Option<String> {
     let [target] = targets else { return None };
+    if *target == NO_MODEL {
+        return None;
+    }
     let path = target.split('?').next().unwrap_or_default();
     (path != endpoint).then(|| (*target).to_owned())
 }

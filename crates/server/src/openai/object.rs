@@ -315,9 +315,7 @@ impl Outputs {
 
 /// The window as it was requested: the largest unit that divides it.
 fn window(batch: &Batch) -> String {
-    let Some(deadline) = batch.deadline else { return "24h".to_owned() };
-    let secs = deadline.duration_since(batch.created_at).as_secs();
-    match secs {
+    match batch.window_secs.unwrap_or(24 * 3600) {
         secs if secs % 3600 == 0 => format!("{}h", secs / 3600),
         secs if secs % 60 == 0 => format!("{}m", secs / 60),
         secs => format!("{secs}s"),

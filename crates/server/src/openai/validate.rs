@@ -71,7 +71,7 @@ async fn name_lines(
         let (mismatch, options) = (mismatch.clone(), app.ingest.clone());
         // A chunk is large, and other requests wait for this thread.
         let looking =
-            tokio::task::spawn_blocking(move || look(findings, &chunk, &mismatch, &options));
+            tokio::task::spawn_blocking(move || check_chunk(findings, &chunk, &mismatch, &options));
         findings = looking.await.map_err(Error::internal)?;
         if findings.errors.len() >= ERRORS_MAX {
             break;
@@ -82,7 +82,7 @@ async fn name_lines(
 }
 
 /// Checks the lines of a chunk. A valid file has no line in two chunks.
-fn look(
+fn check_chunk(
     mut findings: LineFindings,
     chunk: &Bytes,
     mismatch: &EndpointMismatch,

@@ -30,7 +30,7 @@ const MADE: [(&str, &str, &str, &[&str]); 4] = [
     ),
 ];
 
-/// Adds them all.
+/// Adds all links to the description.
 pub(super) fn add(api: &mut OpenApi) {
     for item in api.paths.paths.values_mut() {
         for operation in [&mut item.get, &mut item.post, &mut item.delete].into_iter().flatten() {

@@ -48,8 +48,9 @@ pub(crate) fn outline() -> OpenApi {
         .title("Windrow")
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some(
-            "Batches of requests, run to their end exactly once. `/v1` is what official OpenAI \
-             clients speak; `/api` is Windrow's own.",
+            "Batches of requests, with exactly one result for each line. `/v1` is what official \
+             OpenAI clients speak; `/api` is Windrow's own. Every call but those of operations needs a \
+             key, sent as `Authorization: Bearer KEY`.",
         ))
         .build();
     let tag = |name: &str, text: &str| {

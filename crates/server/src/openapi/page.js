@@ -237,3 +237,5 @@ fetch("openapi.json")
   .then((answer) => answer.json())
   .then(show)
   .catch((error) => document.getElementById("calls").replaceChildren(make("p", {}, `The description cannot be read: ${error.message}`)));
+
+document.getElementById("origin").textContent = location.href.replace(/\/docs.*$/, "");

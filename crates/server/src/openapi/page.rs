@@ -3,13 +3,13 @@
 //! Holds throughout: the page fetches nothing from elsewhere, and the browser is told to refuse it.
 
 use axum::Router;
-use axum::http::{HeaderName, header};
-use axum::response::IntoResponse;
+use axum::http::{HeaderMap, HeaderName, Uri, header};
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, get};
 use bytes::Bytes;
 use utoipa::openapi::OpenApi;
 
-use crate::app::App;
+use crate::app::{App, nothing_here};
 
 /// Only what comes from here; no frame around it, no form out of it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
@@ -22,9 +22,20 @@ const STYLE: &str = include_str!("page.css");
 pub(crate) fn routes(api: &OpenApi) -> Router<App> {
     Router::new()
         .route("/openapi.json", fixed("application/json", super::text(api)))
+        .route("/", get(front))
         .route("/docs", fixed("text/html; charset=utf-8", HTML))
+        .route("/docs/", get(async || Redirect::permanent("../docs")))
         .route("/docs/page.js", fixed("text/javascript; charset=utf-8", SCRIPT))
         .route("/docs/page.css", fixed("text/css; charset=utf-8", STYLE))
+}
+
+/// A browser is led to the description; a program has nothing to find here.
+async fn front(uri: Uri, headers: HeaderMap) -> Response {
+    let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    match accepted.is_some_and(|accepted| accepted.contains("text/html")) {
+        true => Redirect::temporary("docs").into_response(),
+        false => nothing_here(uri).await.into_response(),
+    }
 }
 
 /// The same answer every time.

@@ -157,7 +157,8 @@ async fn create_from_body(
         }
         JobBody::File(bytes) => {
             let (id, name) = (FileId::new(), spec.name.as_deref());
-            let new_upload = NewUpload { id, name, life_secs: app.options.file_secs };
+            let new_upload =
+                NewUpload { id, name, life_secs: app.options.file_retention.as_secs() };
             let bytes = bytes.map_err(io::Error::other);
             upload::store_stream(app, &deferred, caller, Purpose::Implied, new_upload, bytes)
                 .await?
@@ -193,23 +194,26 @@ async fn create_job(
     deferred: DeferredSeal,
 ) -> Result<Option<Batch>> {
     let file = &ingested.file;
+    let pending_seal = deferred.into_pending_seal();
+    let PendingSeal { verdict, errors, mixes_paths } =
+        pending_seal.ok_or_else(|| Error::internal("a file that was taken in has no verdict"))?;
     let endpoint = match (&spec.endpoint, &file.endpoint) {
         (Some(endpoint), _) | (None, Some(endpoint)) => endpoint.clone(),
-        (None, None) if file.state == FileState::Sealed => {
+        (None, None) if file.state == FileState::Sealed && !mixes_paths => {
             let message = "The lines request different endpoints; set `endpoint` to the one the job is \
-                    for.";
+                    for, or let the upstream take them all with `paths` of its table, such as \
+                    paths = [\"/items/*\"].";
             return Err(Error::invalid("endpoint", message));
         }
-        // It fails with the errors of its file, whatever its endpoint.
+        // Its lines have paths of their own; or it fails with the errors of its file, whatever its
+        // endpoint.
         (None, None) => "/".to_owned(),
     };
-    let pending_seal = deferred.into_pending_seal();
-    let PendingSeal { verdict, errors } =
-        pending_seal.ok_or_else(|| Error::internal("a file that was taken in has no verdict"))?;
     let batch = NewBatch {
         id: spec.id,
         file: file.id,
         owner: caller.owner.clone(),
+        upstreams: app.routes.upstreams(&endpoint),
         endpoint,
         window_secs: Some(spec.window_secs),
         priority: spec.priority,
@@ -217,7 +221,7 @@ async fn create_job(
         source_address: caller.source_address(),
         metadata: Default::default(),
         idempotency_key: spec.idempotency_key.clone(),
-        output_secs: Some(app.options.output_secs),
+        output_secs: Some(app.options.output_retention.as_secs()),
         open_max: app.options.open_batches_max,
         errors,
     };
@@ -249,10 +253,11 @@ async fn check_repeat(
     first: Batch,
     bytes: Option<u64>,
 ) -> Result<Batch> {
-    let window_secs = first.deadline.map(|end| end.duration_since(first.created_at).as_secs());
+    // A job that went on has the window that it was given then.
+    let is_same_window = !first.has_first_window() || first.window_secs == Some(spec.window_secs);
     let is_same = first.job_type == spec.job_type
         && first.priority == spec.priority
-        && window_secs.and_then(|secs| u64::try_from(secs).ok()) == Some(spec.window_secs)
+        && is_same_window
         && spec.endpoint.as_ref().is_none_or(|endpoint| *endpoint == first.endpoint);
     // A file may expire before its job.
     let file = app.store.file(&caller.own(), first.file).await.ok();

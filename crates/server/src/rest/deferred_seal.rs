@@ -47,12 +47,16 @@ struct ReceivedLane {
     target: Target,
     /// Whether the target is served; known from its first line on.
     served: Option<Option<Unserved>>,
+    /// Whether each of its lines may request a path of its own.
+    mixes_paths: bool,
 }
 
 /// The verdict that the file is to be sealed with, and the errors that its job fails with.
 pub(super) struct PendingSeal {
     pub(super) verdict: FileVerdict,
     pub(super) errors: Vec<LineError>,
+    /// Whether its lines may request different paths.
+    pub(super) mixes_paths: bool,
 }
 
 impl DeferredSeal {
@@ -67,7 +71,8 @@ impl DeferredSeal {
         // An invalid file has its own errors.
         let is_valid = !matches!(verdict, FileVerdict::Invalid(_));
         let errors = if is_valid { received.findings.errors } else { Vec::new() };
-        Some(PendingSeal { verdict, errors })
+        let mixes_paths = received.lanes.values().all(|lane| lane.mixes_paths);
+        Some(PendingSeal { verdict, errors, mixes_paths })
     }
 }
 
@@ -86,7 +91,8 @@ impl Inner {
         received.chunks += 1;
         received.bytes += chunk.bytes();
         for new in &chunk.lanes {
-            let lane = ReceivedLane { target: new.target.clone(), served: None };
+            let mixes_paths = self.app.routes.mixes_paths(&new.target);
+            let lane = ReceivedLane { target: new.target.clone(), served: None, mixes_paths };
             received.lanes.insert(new.lane, lane);
         }
         for line in &chunk.lines {
@@ -100,17 +106,25 @@ impl Inner {
     fn judge(&self, received: &mut ReceivedFile, lane: LaneNo, line: &NewLine) {
         let ReceivedFile { lanes, findings, .. } = received;
         let Some(lane) = lanes.get_mut(&lane) else { return };
-        // Where the job takes the endpoint of its lines, a line of a served target is valid.
-        let fits = lane.served == Some(None) && self.endpoint.is_none();
+        // Where the job takes the endpoint of its lines, a line of a served target is valid, unless
+        // each may have a path or a method of its own.
+        let differs = lane.mixes_paths || self.app.routes.allows_methods();
+        let fits = lane.served == Some(None) && self.endpoint.is_none() && !differs;
         if fits || findings.errors.len() >= ERRORS_MAX {
             return;
         }
         let Some(asked) = asked(&line.raw, &self.app.ingest) else { return };
         let endpoint = self.endpoint.as_deref().unwrap_or(&asked.path);
         let check = || self.app.routes.check(&lane.target, endpoint).err();
-        let unserved = *lane.served.get_or_insert_with(check);
+        let unserved = match lane.mixes_paths {
+            true => check(),
+            false => *lane.served.get_or_insert_with(check),
+        };
         findings.line = line.line;
         findings.judge(&asked, endpoint, unserved);
+        if unserved.is_none() && !self.app.routes.allows_method(&lane.target, &asked.method) {
+            findings.refuse_method(&asked);
+        }
         findings.errors.truncate(ERRORS_MAX);
     }
 }

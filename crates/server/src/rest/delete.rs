@@ -2,7 +2,7 @@
 //!
 //! Holds throughout: only a closed job can be deleted, so that no worker loses lines in flight; the
 //! input file stays until it expires or is deleted itself. The job's own audit log is deleted with it,
-//! so the server's log keeps who deleted it.
+//! so the server's log names the caller that deleted it.
 
 use axum::extract::State;
 use serde::Serialize;
@@ -46,6 +46,7 @@ pub(crate) async fn delete(
         Err(error) if error.kind == Kind::Conflict => return Err(not_closed(id)),
         deleted => or_job_not_found(deleted, id)?,
     }
+    app.forget_status(id);
     let (owner, address) = (&caller.owner, caller.source_address());
     tracing::info!(batch.id = %id, %owner, by = %caller.key, address, "job deleted");
     Ok(axum::Json(Deleted { job_id: id, deleted: true }))

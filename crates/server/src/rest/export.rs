@@ -36,7 +36,7 @@ pub(crate) struct ExportQuery {
     /// `jsonl` by default.
     #[param(value_type = Option<ExportFormat>, inline, nullable = false)]
     format: Option<String>,
-    /// Separated by commas; all but parts of the response by default.
+    /// Separated by commas; all but `earlier` and parts of the response by default.
     #[param(value_type = Option<Vec<ExportColumn>>, inline, max_items = 100, style = Form,
         explode = false)]
     columns: Option<String>,
@@ -58,13 +58,13 @@ enum ExportFormat {
 /// A column, or a part of the response by its JSON pointer.
 #[derive(ToSchema)]
 #[schema(value_type = String, example = "response:/choices/0/message/content",
-    pattern = "^(line|custom_id|target|status|attempts|http_status|error_code|error|finished_at|response|response:/[^,\\u0000-\\u0020]*)$")]
+    pattern = "^(line|custom_id|target|status|attempts|http_status|error_code|error|finished_at|earlier|response|response:/[^,\\u0000-\\u0020]*)$")]
 #[expect(dead_code, reason = "only described: the engine reads the words")]
 struct ExportColumn(String);
 
 /// Exports the finished items of a job
 ///
-/// The same rows and columns as the list of items, made while they are read.
+/// The finished items in the columns of docs/export.md, made while they are read.
 #[utoipa::path(
     get, path = "/jobs/{id}/export", operation_id = "exportJob", tag = "Items", security(("key" = [])),
     params(("id" = String, Path, format = "uuid"), ExportQuery),
@@ -173,4 +173,25 @@ async fn write(
         }
     };
     tokio::try_join!(writing, reading).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use utoipa::PartialSchema as _;
+
+    use super::*;
+
+    #[test]
+    fn the_described_pattern_has_every_named_column() {
+        let schema = serde_json::to_value(ExportColumn::schema()).unwrap();
+        let pattern = schema["pattern"].as_str().unwrap();
+        let words = pattern.strip_prefix("^(").and_then(|rest| rest.strip_suffix(")$")).unwrap();
+        let words: Vec<&str> = words.split('|').collect();
+        for column in Column::NAMED {
+            let name = column.to_string();
+            assert!(words.contains(&name.as_str()), "{name} is not in {pattern}");
+        }
+        // The last one stands for parts of the response.
+        assert_eq!(words.len(), Column::NAMED.len() + 1, "{pattern}");
+    }
 }

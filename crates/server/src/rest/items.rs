@@ -1,4 +1,4 @@
-//! `/api/jobs/{id}/items`: the items of a job, and the attempts of one of them.
+//! `/api/jobs/{id}/items`: the items of a job.
 //!
 //! Finished items are ordered by line, the others by when they last moved: each group has one order that
 //! pages can follow. `sort` says which group comes first when both are listed. With `updatedAt`, a client
@@ -12,7 +12,7 @@ use utoipa::{IntoParams, ToSchema};
 use windrow_domain::attempt::Status;
 use windrow_domain::{BatchId, InstanceId};
 use windrow_store::inspect::{
-    Attempt, FinishedLine, FinishedQuery, PendingLine, PendingQuery, Place, Summary,
+    FinishedLine, FinishedQuery, PendingLine, PendingQuery, Place, Summary,
 };
 use windrow_store::record::Finished;
 use windrow_store::{Scope, Store};
@@ -97,52 +97,16 @@ pub(crate) struct Item {
     result: Option<Box<RawValue>>,
 }
 
-/// Common fields of an item's input.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct InputSummary {
-    #[schema(required)]
-    title: Option<String>,
-    #[schema(required)]
-    brand: Option<String>,
-    #[schema(required)]
-    sku: Option<String>,
-    #[schema(required)]
-    model: Option<String>,
-    #[schema(required)]
-    url: Option<String>,
-}
+/// The first few fields of an item's input, by their own names: of a request its `custom_id`, `url` and
+/// `model`, of any other object its first three scalars.
+#[derive(Debug, ToSchema)]
+#[schema(value_type = std::collections::BTreeMap<String, String>)]
+pub(super) struct InputSummary(Vec<(String, String)>);
 
-/// An attempt without a result.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = Attempt)]
-pub(crate) struct AttemptObject {
-    generation: u32,
-    attempt: u32,
-    #[schema(value_type = AttemptClass)]
-    class: &'static str,
-    error_code: String,
-    error: String,
-    #[schema(value_type = String, format = DateTime)]
-    not_before: Timestamp,
-    #[schema(value_type = String, format = DateTime)]
-    created_at: Timestamp,
-}
-
-/// Why an attempt gave no result.
-#[derive(ToSchema)]
-#[schema(rename_all = "snake_case")]
-#[expect(dead_code, reason = "the domain's own words go out; here they are only described")]
-enum AttemptClass {
-    Throttled,
-    Server,
-    Network,
-    Timeout,
-    Unacceptable,
-    NotFound,
-    Permanent,
-    Reprocessed,
+impl Serialize for InputSummary {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
 }
 
 /// Lists the items of a job
@@ -171,24 +135,6 @@ pub(crate) async fn list(
         groups: ItemGroup::selected(&statuses, query.sort.unwrap_or_default()),
     };
     query.page(after.as_deref(), limit).await.map(axum::Json)
-}
-
-/// Lists the tries of an item
-///
-/// Attempts without a result, the oldest first.
-#[utoipa::path(
-    get, path = "/jobs/{id}/items/{item}/attempts", operation_id = "listAttempts", tag = "Items", security(("key" = [])),
-    params(("id" = String, Path, format = "uuid"), ("item" = String, Path, pattern = "^[1-9][0-9]{0,17}$")),
-    responses((status = 200, description = "All attempts of the item.", body = CamelPage<AttemptObject>), NotFound))]
-pub(crate) async fn attempts(
-    State(app): State<App>,
-    caller: Caller,
-    Path((id, item)): Path<(String, String)>,
-) -> Result<axum::Json<CamelPage<AttemptObject>>> {
-    let id = job_id(&id)?;
-    let line = line(&item).ok_or_else(|| Error::missing("item", &item))?;
-    let attempts = or_job_not_found(app.store.attempts(&caller.scope(), id, line).await, id)?;
-    Ok(axum::Json(CamelPage::new(attempts.into_iter().map(AttemptObject::from).collect(), None)))
 }
 
 /// The line number that an item id names. Databases store it as a signed number.
@@ -380,22 +326,7 @@ impl From<PendingLine> for Item {
 
 impl From<Summary> for InputSummary {
     fn from(summary: Summary) -> Self {
-        let Summary { title, brand, sku, model, url, .. } = summary;
-        Self { title, brand, sku, model, url }
-    }
-}
-
-impl From<Attempt> for AttemptObject {
-    fn from(attempt: Attempt) -> Self {
-        Self {
-            generation: attempt.generation,
-            attempt: attempt.attempt,
-            class: attempt.class.as_str(),
-            error_code: attempt.error_code,
-            error: attempt.error,
-            not_before: attempt.not_before,
-            created_at: attempt.created_at,
-        }
+        Self(summary.fields)
     }
 }
 

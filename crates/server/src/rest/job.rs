@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
-use windrow_domain::{BatchId, Counts as Places, FileId, Owner, Phase, State, Target};
+use windrow_domain::{BatchId, Counts as Places, FileId, Owner, Phase, State, Target, UpstreamId};
 use windrow_store::audit_log::AuditEntry;
 use windrow_store::batch::Batch;
 use windrow_store::ingest::LineError;
@@ -28,6 +28,9 @@ pub(super) struct Job {
     #[schema(required)]
     job_type: Option<String>,
     endpoint: String,
+    /// The upstreams that its items go to: names, or URLs; `?` for one that the first worker decides.
+    #[schema(value_type = Vec<String>)]
+    upstreams: Vec<UpstreamId>,
     #[schema(value_type = JobStatus)]
     status: &'static str,
     queue_state: QueueState,
@@ -106,6 +109,9 @@ pub(super) struct Counts {
 #[serde(rename_all = "camelCase")]
 #[schema(as = JobLane)]
 struct Lane {
+    /// The upstream that they go to.
+    #[schema(value_type = String)]
+    upstream: UpstreamId,
     #[schema(value_type = String)]
     target: Target,
     #[schema(value_type = LanePhase)]
@@ -149,6 +155,7 @@ impl Job {
         acts: Vec<AuditEntry>,
     ) -> Self {
         let lane = |lane: LaneStatus| Lane {
+            upstream: lane.upstream,
             target: lane.target,
             phase: lane.phase,
             counts: Counts::of(state, &lane.counts),
@@ -180,6 +187,7 @@ impl From<Batch> for Job {
             summary: batch.summary.and_then(|json| RawValue::from_string(json).ok()),
             owner: batch.owner,
             endpoint: batch.endpoint,
+            upstreams: batch.upstreams,
             lanes: None,
             acts: None,
         }

@@ -9,13 +9,15 @@ use std::time::Duration;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
+use windrow_domain::millis;
 use windrow_domain::{BatchId, State as BatchState};
 use windrow_engine::execute::Executor;
 use windrow_engine::signal::Stop;
 use windrow_engine::{Engine, Until};
 use windrow_store::Scope;
+use windrow_store::batch::Batch;
 
-use super::params::{job_id, or_job_not_found};
+use super::params::{JobStatus, job_id, job_status, or_job_not_found};
 use crate::app::App;
 use crate::audit_log::{Action, note};
 use crate::auth::Caller;
@@ -45,6 +47,9 @@ pub(crate) struct KickoffResult {
     retried: u64,
     /// Items that were leased and released unfinished.
     released: u64,
+    /// The state of the job now; `expired` also when its window is over and it is not closed yet.
+    #[schema(value_type = JobStatus)]
+    status: &'static str,
     /// Whether the job is closed now.
     closed: bool,
     /// Items without a result.
@@ -66,7 +71,7 @@ pub(crate) async fn kickoff(
     Query(query): Query<KickoffQuery>,
 ) -> Result<axum::Json<KickoffResult>> {
     let id = job_id(&id)?;
-    let most = app.options.kickoff_ms_max;
+    let most = millis(app.options.kickoff_max);
     let duration_ms = query.duration_ms.unwrap_or(DURATION_MS_USUAL.min(most));
     if !(1..=most).contains(&duration_ms) {
         let message = format!("`durationMs` must be between 1 and {most}.");
@@ -78,8 +83,7 @@ pub(crate) async fn kickoff(
         return Err(Error::new(Code::NoWorker, message));
     };
     if batch.state.is_closed() || batch.state == BatchState::Paused {
-        let (closed, remaining) = (batch.state.is_closed(), batch.counts.unfinished());
-        return Ok(axum::Json(KickoffResult { closed, remaining, ..KickoffResult::default() }));
+        return Ok(axum::Json(KickoffResult::of(&app, &batch)));
     }
     let permit = app.admission.kickoffs.try_acquire(&caller.owner)?;
     note(&app, &caller, id, Action::Kickoff).await;
@@ -130,8 +134,21 @@ async fn drive(
         finished: progress.finished,
         retried: progress.retries,
         released: report.released,
-        closed: batch.state.is_closed(),
-        remaining: batch.counts.unfinished(),
         took_ms,
+        ..KickoffResult::of(app, &batch)
     })
+}
+
+impl KickoffResult {
+    /// What the job is like, without what was done.
+    fn of(app: &App, batch: &Batch) -> Self {
+        // No line of a late job runs, also before a sweep has found it.
+        let is_late = batch.is_late(app.clock.now());
+        Self {
+            status: job_status(if is_late { BatchState::Expired } else { batch.state }),
+            closed: batch.state.is_closed(),
+            remaining: batch.counts.unfinished(),
+            ..Self::default()
+        }
+    }
 }

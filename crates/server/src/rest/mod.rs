@@ -6,12 +6,13 @@
 //! | file | calls |
 //! |---|---|
 //! | `create`, `deferred_seal` | `POST /api/jobs`: an upload that becomes a job in one step |
-//! | `jobs`, `job` | list, retrieve, pause, resume, cancel; the job object |
-//! | `items`, `pending`, `export` | the items of a job; pending items of all jobs; results as a table |
+//! | `jobs`, `job`, `delete` | list, retrieve, pause, resume, cancel, delete; the job object |
+//! | `items`, `attempts`, `pending`, `export` | the items of a job and the attempts of one; pending items of all jobs; results as a table |
 //! | `events`, `kickoff`, `reprocess` | follow a job, drive it for a while, run items again |
 //! | `keys` | API keys, for admins |
 //! | `params`, `queries` | statuses, ids and query parameters of this API |
 
+mod attempts;
 mod create;
 mod deferred_seal;
 mod delete;
@@ -45,12 +46,13 @@ pub(crate) fn routes(options: &Options) -> OpenApiRouter<App> {
         .routes(routes!(jobs::pause))
         .routes(routes!(jobs::resume))
         .routes(routes!(jobs::cancel))
+        .routes(routes!(jobs::continue_job))
         .routes(routes!(kickoff::kickoff))
         .routes(routes!(reprocess::reprocess))
         .routes(routes!(export::export, export::export_by_post))
         .routes(routes!(events::events))
         .routes(routes!(items::list))
-        .routes(routes!(items::attempts))
+        .routes(routes!(attempts::attempts))
         .routes(routes!(pending::list))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))

@@ -179,9 +179,9 @@ pub(super) fn job_id_schema() -> Schema {
 }
 
 fn or_empty(format: SchemaFormat) -> Schema {
-    let none_if_empty = ObjectBuilder::new().schema_type(Type::String).format(Some(format));
+    let formatted = ObjectBuilder::new().schema_type(Type::String).format(Some(format));
     let empty = ObjectBuilder::new().schema_type(Type::String).max_length(Some(0));
-    Schema::from(AnyOfBuilder::new().item(none_if_empty).item(empty).build())
+    Schema::from(AnyOfBuilder::new().item(formatted).item(empty).build())
 }
 
 /// A word of the caller's own for jobs; an empty text is none.

@@ -44,7 +44,10 @@ enum RequestScope {
 #[derive(Deserialize, ToSchema)]
 #[serde(untagged)]
 #[schema(as = Which)]
-#[expect(dead_code, reason = "only described: `Asked` is read, and says what does not go together")]
+#[expect(
+    dead_code,
+    reason = "only described: `ReprocessRequest` is read, and says what does not go together"
+)]
 pub(crate) enum ReprocessBody {
     ByStatus(ByStatus),
     ByItems(ByItems),
@@ -119,10 +122,16 @@ pub(crate) async fn reprocess(
     JsonOr(asked): JsonOr<ReprocessRequest>,
 ) -> Result<axum::Json<ReprocessResult>> {
     let (id, select, scope) = (job_id(&id)?, asked.select()?, caller.scope());
-    let mut step =
-        Reprocess { batch: id, select, generation: None, lines_max: REPROCESS_LINES_MAX };
+    let mut step = Reprocess {
+        batch: id,
+        select,
+        generation: None,
+        lines_max: REPROCESS_LINES_MAX,
+        window_secs: None,
+    };
     let mut sum = ReprocessResult { moved: 0, generation: 0, more: true };
     for _ in 0..STEPS_MAX {
+        app.forget_status(id);
         let done = or_job_not_found(app.store.reprocess(&scope, step.clone()).await, id)?;
         step.generation = Some(done.generation);
         sum = ReprocessResult {
@@ -134,6 +143,7 @@ pub(crate) async fn reprocess(
             break;
         }
     }
+    app.forget_status(id);
     note(&app, &caller, id, Action::Reprocess).await;
     app.wake();
     tracing::info!(batch.id = %id, lines = sum.moved, "items reprocessed");

@@ -95,7 +95,8 @@ async fn store(
     mut pieces: mpsc::Receiver<io::Result<FilePiece>>,
 ) -> Option<Result<Ingested>> {
     let FileStart { name, life_secs } = begun.await.ok()?;
-    let (id, life_secs) = (FileId::new(), life_secs.unwrap_or(app.options.file_secs));
+    let (id, life_secs) =
+        (FileId::new(), life_secs.unwrap_or(app.options.file_retention.as_secs()));
     let pieces = stream::poll_fn(move |context| pieces.poll_recv(context));
     let bytes = pieces.then(move |piece| async move {
         match piece? {
@@ -143,12 +144,10 @@ pub(crate) async fn store_stream(
         purpose: PURPOSE.to_owned(),
         expires_at: Some(after(app.clock.now(), new_upload.life_secs)?),
     };
-    let options = ingest::Options {
-        file_bytes_max: app.options.upload_bytes_max,
-        // OpenAI's contract knows no other method.
-        only_post: purpose == Purpose::FormField,
-        ..(*app.ingest).clone()
-    };
+    // OpenAI's contract knows no other method.
+    let only_post = purpose == Purpose::FormField || !app.routes.allows_methods();
+    let options = (*app.ingest).clone().file_bytes_max(app.options.upload_bytes_max);
+    let options = options.only_post(only_post);
     let body_timeout = BodyTimeout::new(app.clock.clone(), &app.options);
     let reader = StreamReader::new(body_timeout.watch(bytes));
     let began = app.clock.elapsed();

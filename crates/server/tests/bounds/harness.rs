@@ -94,15 +94,15 @@ impl Harness {
                 Outcome::completed(json!({ "line": attempt.line }).to_string())
             }
         });
-        let work = windrow_engine::Options { grace_ms: 200, ..Default::default() };
-        let surrounded = Arc::new(LayeredStore::new(store.clone(), gates.clone()));
+        let work = windrow_engine::Options::default().grace(Duration::from_millis(200));
+        let layered = Arc::new(LayeredStore::new(store.clone(), gates.clone()));
         let app = App::new(Parts {
             executor: Some(executor),
             work,
             options,
             clock: clock.clone(),
             metrics: Metrics::new(clock),
-            ..support::parts(surrounded, folder.path(), AnyModel)
+            ..support::parts(layered, folder.path(), AnyModel)
         });
         let server = TestServer::start(app, &*store, folder, Stop::new()).await;
         let http = reqwest::Client::builder().timeout(LONG).build().unwrap();

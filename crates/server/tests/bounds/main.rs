@@ -175,8 +175,7 @@ async fn growing_outputs_are_limited_and_one_owner_does_not_take_all() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_owner_leaves_permits_for_the_uploads_of_others() {
-    let harness =
-        Harness::new(Clock::machine(), Options { uploads_max: 4, ..Options::default() }).await;
+    let harness = Harness::new(Clock::machine(), Options::default().uploads_max(4)).await;
     let mut opened = harness.gates.keep_back("open_file");
     let mut callers = JoinSet::new();
     let mut attempt = |key: &str| {
@@ -195,7 +194,7 @@ async fn one_owner_leaves_permits_for_the_uploads_of_others() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_event_stream_ends_with_its_key() {
-    let options = Options { key_ms_max: 50, ..Options::default() };
+    let options = Options::default().key_cache_max(Duration::from_millis(50));
     let harness = Harness::new(Clock::machine(), options).await;
     let id = harness.job(&harness.bob, lines(1)).await;
     let mut events = harness.get(&harness.bob, &format!("/api/jobs/{id}/events")).await;
@@ -256,7 +255,7 @@ async fn a_list_says_that_an_output_is_not_final_while_its_batch_runs_again() {
 
 #[tokio::test]
 async fn a_small_body_that_does_not_come_is_waited_for_as_long_as_configured() {
-    let options = Options { body_idle_ms_max: 100, ..Options::default() };
+    let options = Options::default().body_idle_timeout(Duration::from_millis(100));
     let harness = Harness::new(Clock::machine(), options).await;
     let mut wire = TcpStream::connect(harness.address()).await.unwrap();
     let head = format!(

@@ -138,9 +138,52 @@ async fn an_output_is_not_final_while_its_job_runs_again() {
     let items = json!({ "scope": "items", "itemIds": ["2"] });
     let reprocess = format!("/api/jobs/{id}/reprocess");
     harness.post_json(&harness.ann, &reprocess, &items).await.ok(200);
-    assert_eq!(read().await, (2, true));
+    assert_eq!(read().await, (3, true), "the earlier result stands in for the one that runs again");
     assert_eq!(harness.get(&harness.ann, &path).await.ok(200)["status"], "uploaded");
     harness.finish(&harness.ann, &id).await;
     assert_eq!(read().await, (3, false));
     assert_eq!(harness.get(&harness.ann, &path).await.ok(200)["status"], "processed");
+}
+
+/// The shortest window of the API is a minute, so the store is asked for a shorter one.
+#[tokio::test]
+async fn a_late_job_goes_on_only_with_a_new_window() {
+    let harness = Harness::new().await;
+    let id = harness.plain_job(&harness.ann, 3).await;
+    let attempt =
+        async |what: &str| harness.post(&harness.ann, &format!("/api/jobs/{id}/{what}")).await;
+    attempt("pause").await.ok(200);
+    harness.end_window(&id).await;
+    let message = attempt("resume").await.refused(400, "refused");
+    assert!(message.contains(&format!("/api/jobs/{id}/resume?window=24h")), "{message}");
+    harness.post(&harness.bob, &format!("/api/jobs/{id}/resume?window=2h")).await.ok(404);
+    attempt("resume?window=soon").await.refused(400, "invalid_value");
+    let kicked = attempt("kickoff?durationMs=60000").await.ok(200);
+    assert_eq!(
+        (&kicked["status"], &kicked["finished"], &kicked["remaining"]),
+        (&json!("expired"), &json!(0), &json!(3))
+    );
+    assert_eq!(attempt("resume?window=2h").await.ok(200)["status"], "in_progress");
+    let kicked = harness.finish(&harness.ann, &id).await;
+    assert_eq!((&kicked["status"], &kicked["finished"]), (&json!("completed"), &json!(3)));
+}
+
+#[tokio::test]
+async fn an_expired_job_is_resumed_with_a_window_and_nothing_of_it_is_sent_before() {
+    let harness = Harness::new().await;
+    let id = harness.plain_job(&harness.ann, 3).await;
+    let attempt =
+        async |what: &str| harness.post(&harness.ann, &format!("/api/jobs/{id}/{what}")).await;
+    harness.end_window(&id).await;
+    let kicked = attempt("kickoff?durationMs=2000").await.ok(200);
+    assert_eq!(
+        (&kicked["status"], &kicked["finished"]),
+        (&json!("expired"), &json!(0)),
+        "{kicked}"
+    );
+    harness.expire(&id).await;
+    attempt("resume").await.refused(400, "refused");
+    let resumed = attempt("resume?window=2h").await.ok(200);
+    assert_eq!((&resumed["status"], &resumed["generation"]), (&json!("in_progress"), &json!(1)));
+    assert_eq!(harness.finish(&harness.ann, &id).await["finished"], 3);
 }

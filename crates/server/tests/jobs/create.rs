@@ -80,6 +80,33 @@ async fn a_repeat_with_the_same_key_gives_the_first_job_and_keeps_no_second_file
     assert_ne!(bobs["jobId"], third["jobId"]);
 }
 
+/// A new window is no different job, and is shown as it was asked for.
+#[tokio::test]
+async fn a_repeat_of_a_job_that_went_on_gives_it_and_its_window_is_what_was_asked_for() {
+    let harness = Harness::new().await;
+    let key = ("idempotency-key", "k-2");
+    let send = async |window: &str| {
+        let (path, lines) = (format!("/api/jobs?window={window}"), line(1, json!({})));
+        harness.send(&harness.ann, Method::POST, &path, &[JSONL, key], lines).await
+    };
+    let job = send("1h").await.ok(201);
+    let id = job["jobId"].as_str().unwrap();
+    send("2h").await.refused(400, "idempotency_key_reused");
+    harness.post(&harness.ann, &format!("/api/jobs/{id}/pause")).await.ok(200);
+    harness.end_window(id).await;
+    harness.post(&harness.ann, &format!("/api/jobs/{id}/resume?window=90m")).await.ok(200);
+    assert_eq!(send("1h").await.ok(200)["jobId"], job["jobId"]);
+    let batch = harness.get(&harness.ann, &format!("/v1/batches/{id}")).await.ok(200);
+    assert_eq!(batch["completion_window"], "90m");
+    // Run again, it has another window of the same length.
+    harness.finish(&harness.ann, id).await;
+    let again = json!({ "statuses": ["DONE"] });
+    harness.post_json(&harness.ann, &format!("/api/jobs/{id}/reprocess"), &again).await.ok(200);
+    assert_eq!(send("1h").await.ok(200)["jobId"], job["jobId"]);
+    let batch = harness.get(&harness.ann, &format!("/v1/batches/{id}")).await.ok(200);
+    assert_eq!(batch["completion_window"], "90m");
+}
+
 #[tokio::test]
 async fn a_file_that_does_not_validate_is_a_failed_job_with_the_errors_by_line() {
     let harness = Harness::new().await;

@@ -2,16 +2,18 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
+use windrow_domain::State;
 use windrow_domain::attempt::{Class, Failure};
 use windrow_engine::execute::{Attempt, Executor, Outcome};
 use windrow_engine::signal::Stop;
 use windrow_engine::{Engine, Handle};
 use windrow_server::{App, Options, Parts};
-use windrow_store::Store;
+use windrow_store::{Scope, Store};
 
 use crate::support::{self, AnyModel, TestServer};
 
@@ -20,6 +22,7 @@ pub(crate) struct Harness {
     /// How many lines may still be answered.
     pub(crate) gate: Arc<Semaphore>,
     engine: Option<Handle>,
+    store: Arc<dyn Store>,
 }
 
 impl Deref for Harness {
@@ -48,7 +51,8 @@ impl Default for Setup {
     }
 }
 
-/// Does what a line says in its body: `answer` is given as it is, `fail` and `missing` are refused.
+/// Does what a line says in its body: `answer` is given as it is, `fail` and `missing` are refused,
+/// `throttle once` and `wobble` at first.
 async fn execute(gate: Arc<Semaphore>, attempt: Attempt) -> Outcome {
     gate.acquire().await.unwrap().forget();
     let line: Value = serde_json::from_slice(&attempt.raw).unwrap();
@@ -57,6 +61,11 @@ async fn execute(gate: Arc<Semaphore>, attempt: Attempt) -> Outcome {
     let tried = match line["body"]["do"].as_str() {
         Some("fail") => refuse(Class::Permanent, "http_400"),
         Some("missing") => refuse(Class::NotFound, "http_404"),
+        Some("throttle once") if attempt.number == 1 => refuse(Class::Throttled, "http_429"),
+        Some("throttle") => {
+            let failure = Failure::new(Class::Throttled, "http_429", "It says so.");
+            Outcome::failed(failure.retry_after(Duration::from_secs(60)))
+        }
         Some("wobble") if attempt.number == 1 => refuse(Class::Server, "http_503"),
         _ => match line["body"]["answer"].as_str() {
             Some(text) => Outcome::completed(text.to_owned()),
@@ -73,11 +82,13 @@ impl Harness {
 
     pub(crate) async fn with(setup: Setup) -> Self {
         let (folder, store) = support::database().await;
-        let store: Arc<dyn Store> = store;
-        let parts = support::parts(store.clone(), folder.path(), AnyModel);
+        let mut parts = support::parts(store, folder.path(), AnyModel);
+        let store = parts.metrics.store(parts.store);
+        parts.store = store.clone();
         let gate = Arc::new(Semaphore::new(setup.answers));
         let gated = gate.clone();
-        let executor: Arc<dyn Executor> = Arc::new(move |attempt| execute(gated.clone(), attempt));
+        let execute = move |attempt| execute(gated.clone(), attempt);
+        let executor: Arc<dyn Executor> = Arc::new(parts.metrics.executor(execute));
         let stop = Stop::new();
         let engine = setup.works.then(|| {
             let builder = Engine::builder(store.clone()).executor(executor.clone());
@@ -88,14 +99,14 @@ impl Harness {
             engine: handle.clone(),
             executor: setup.has_executor.then_some(executor),
             work: work(),
-            options: Options { pending_dashboard: setup.pending_dashboard, ..Options::default() },
+            options: Options::default().pending_dashboard(setup.pending_dashboard),
             ..parts
         });
         let mut server = TestServer::start(app, &*store, folder, stop).await;
         if let Some(engine) = engine {
             server.tasks.spawn(async move { engine.run().await.map(drop).unwrap() });
         }
-        Self { server, gate, engine: handle }
+        Self { server, gate, engine: handle, store }
     }
 
     /// Makes a job of these lines.
@@ -121,6 +132,24 @@ impl Harness {
             "{kicked}"
         );
         kicked
+    }
+
+    /// Ends the window of a job: the API's shortest one is a minute.
+    pub(crate) async fn end_window(&self, id: &str) {
+        let (all, id) = (Scope::All, id.parse().unwrap());
+        let state = self.store.batch(&all, id).await.unwrap().state;
+        self.store.resume_batch(&all, id, Some(0)).await.unwrap();
+        if state == State::Paused {
+            self.store.pause_batch(&all, id, None).await.unwrap();
+        }
+    }
+
+    /// Waits until a job whose window is over has expired and is closed.
+    pub(crate) async fn expire(&self, id: &str) {
+        self.store.expire_batches(100).await.unwrap();
+        self.post(&self.admin, &format!("/api/jobs/{id}/kickoff?durationMs=30000")).await.ok(200);
+        let job = self.get(&self.admin, &format!("/api/jobs/{id}")).await.ok(200);
+        assert_eq!(job["status"], "expired", "{job}");
     }
 
     /// Every item of a list, page by page; `between` happens after each page.
@@ -152,7 +181,7 @@ impl Harness {
 
 /// Small waits, so that tests are quick.
 fn work() -> windrow_engine::Options {
-    let mut options = windrow_engine::Options { grace_ms: 200, ..Default::default() };
+    let mut options = windrow_engine::Options::default().grace(Duration::from_millis(200));
     (options.retry.backoff_ms_min, options.retry.backoff_ms_max) = (1, 10);
     options
 }

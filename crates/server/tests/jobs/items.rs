@@ -16,9 +16,7 @@ async fn items_have_what_a_grid_shows() {
     let path = format!("/api/jobs/{id}/items?");
     let waiting = harness.get(&harness.ann, &path).await.ok(200)["data"][1].clone();
     assert_eq!((&waiting["itemId"], &waiting["status"]), (&json!("2"), &json!("PENDING")));
-    let summary = json!({
-        "title": "T 2", "brand": null, "sku": "2", "model": "small", "url": "/v1/x",
-    });
+    let summary = json!({ "custom_id": "c-2", "url": "/v1/x", "model": "small" });
     assert_eq!((&waiting["inputSummary"], &waiting["customId"]), (&summary, &json!("c-2")));
     assert_eq!((&waiting["lockedBy"], &waiting["result"]), (&Value::Null, &Value::Null));
 
@@ -39,15 +37,19 @@ async fn items_have_what_a_grid_shows() {
     assert_eq!(ids(some["data"].as_array().unwrap()), [2, 3]);
     let attempts =
         harness.get(&harness.ann, &format!("/api/jobs/{id}/items/3/attempts")).await.ok(200);
-    assert_eq!(attempts["data"].as_array().unwrap().len(), 1, "{attempts}");
-    assert_eq!(
-        (&attempts["data"][0]["attempt"], &attempts["data"][0]["class"]),
-        (&json!(1), &json!("not_found"))
-    );
-    harness
-        .get(&harness.ann, &format!("/api/jobs/{id}/items/x/attempts"))
-        .await
-        .refused(404, "not_found");
+    assert_eq!(attempts["data"].as_array().unwrap().len(), 2, "{attempts}");
+    let (first, last) = (&attempts["data"][0], &attempts["data"][1]);
+    assert_eq!((&first["attempt"], &first["class"]), (&json!(1), &json!("not_found")));
+    assert_eq!((&first["status"], &first["counted"]), (&Value::Null, &json!(true)));
+    assert_eq!((&last["attempt"], &last["class"]), (&json!(2), &Value::Null));
+    assert_eq!((&last["status"], &last["errorCode"]), (&json!("NOT_FOUND"), &json!("http_404")));
+    assert_eq!((&attempts["uncounted"], &attempts["next"]), (&json!(0), &Value::Null));
+    for none in ["x", "0", "5", "9999"] {
+        let none = format!("/api/jobs/{id}/items/{none}/attempts");
+        harness.get(&harness.ann, &none).await.refused(404, "not_found");
+    }
+    let others = format!("/api/jobs/{id}/items/1/attempts");
+    harness.get(&harness.bob, &others).await.refused(404, "not_found");
     for bad in ["statuses=LOST", "pageSize=0", "after=x.y", "after=f.bm9uc2Vuc2U"] {
         harness.get(&harness.ann, &format!("{path}{bad}")).await.refused(400, "invalid_value");
     }
@@ -92,4 +94,35 @@ async fn a_walk_over_a_running_job_loses_no_item_and_repeats_none_that_did_not_m
     assert_eq!(all, (1..=300).collect::<Vec<u64>>());
     harness.gate.add_permits(10_000);
     harness.stop().await;
+}
+
+/// As `windrow attempts` does.
+#[tokio::test]
+async fn attempts_say_how_many_did_not_count_and_why_the_next_one_waits() {
+    let harness = Harness::new().await;
+    let lines = line(1, json!({ "do": "throttle" })) + &line(2, json!({}));
+    let job = harness.job(&harness.ann, "", lines).await;
+    let id = job["jobId"].as_str().unwrap();
+    let attempts = async |item: u64| {
+        let path = format!("/api/jobs/{id}/items/{item}/attempts");
+        harness.get(&harness.ann, &path).await.ok(200)
+    };
+    let waiting = attempts(1).await;
+    assert_eq!(
+        (&waiting["data"], &waiting["next"]),
+        (&json!([]), &json!("It waits for its turn."))
+    );
+    let kick = format!("/api/jobs/{id}/kickoff?durationMs=1000");
+    harness.post(&harness.ann, &kick).await.ok(200);
+    let throttled = attempts(1).await;
+    let first = &throttled["data"][0];
+    assert_eq!((&first["class"], &first["counted"]), (&json!("throttled"), &json!(false)));
+    assert!(throttled["uncounted"].as_u64().unwrap() > 0, "{throttled}");
+    // Its host holds the pace; the wait of the line itself is short and may be over.
+    assert!(throttled["next"].is_string(), "{throttled}");
+    let done = attempts(2).await;
+    assert_eq!((&done["data"][0]["status"], &done["next"]), (&json!("DONE"), &Value::Null));
+    harness.post(&harness.ann, &format!("/api/jobs/{id}/pause")).await.ok(200);
+    let paused = attempts(1).await["next"].as_str().unwrap().to_owned();
+    assert!(paused.contains("is paused"), "{paused}");
 }

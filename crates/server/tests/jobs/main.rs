@@ -8,10 +8,12 @@ mod delete;
 mod disconnect;
 mod events;
 mod export;
+mod front;
 mod harness;
 mod items;
 mod keys;
 mod limits;
+mod metrics;
 mod owners;
 #[path = "../support/mod.rs"]
 mod support;

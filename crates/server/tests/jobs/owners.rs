@@ -133,8 +133,8 @@ async fn the_list_of_what_is_pending_is_there_only_when_it_is_switched_on() {
     let rows = harness.walk(&harness.ann, "/api/pending?pageSize=3", || {}).await;
     assert_eq!(rows.len(), 7);
     assert_eq!(
-        (&rows[0]["status"], &rows[0]["inputSummary"]["title"]),
-        (&json!("PENDING"), &json!("T 1"))
+        (&rows[0]["status"], &rows[0]["inputSummary"]["custom_id"]),
+        (&json!("PENDING"), &json!("c-1"))
     );
     let query = format!("/api/pending?jobId={id}&statuses=PENDING&pageSize=2");
     assert_eq!(harness.walk(&harness.ann, &query, || {}).await.len(), 5);

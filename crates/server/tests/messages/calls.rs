@@ -189,6 +189,80 @@ async fn calls_are_listed_by_object_and_state_and_counted() {
 }
 
 #[tokio::test]
+async fn a_call_is_cancelled_by_its_owner_and_its_handler_is_refused() {
+    let harness = Harness::new().await;
+    let path = "/v1/objects/counter/a/slow?waitMs=60000";
+    let headers = [("idempotency-key", "r 1")];
+    let cancel = async {
+        harness.until(&harness.ann, "/v1/calls", |calls| calls["data"][0].is_object()).await;
+        let path = "/v1/calls/r%201/cancel";
+        let reason = json!({ "reason": "a typo" });
+        harness.post_json(&harness.bob, path, &reason).await.refused(404, "not_found");
+        let call = harness.post_json(&harness.ann, path, &reason).await.ok(200);
+        assert_eq!(
+            (&call["state"], &call["error"]),
+            (&json!("failed"), &json!("cancelled: a typo"))
+        );
+        let again = harness.send(&harness.ann, Method::POST, path, &[], "").await.ok(200);
+        assert_eq!(again, call);
+    };
+    let (answer, ()) =
+        tokio::join!(harness.send(&harness.ann, Method::POST, path, &headers, ""), cancel);
+    let message = answer.refused(422, "call_failed");
+    assert_eq!(message, "cancelled: a typo", "whoever waits is told");
+    // The handler goes on, and what it returns is refused; the object's next call runs.
+    harness.gate.add_permits(1);
+    assert_eq!(harness.call("counter/a/add", "r-2", "{}").await.ok(200), json!({ "value": 1 }));
+    let call = harness.get(&harness.ann, "/v1/calls/r%201").await.ok(200);
+    assert_eq!(call["error"], "cancelled: a typo");
+    let path = "/v1/calls/r-2/cancel";
+    harness.send(&harness.ann, Method::POST, path, &[], "").await.refused(400, "call_answered");
+    let long = json!({ "reason": "x".repeat(501) });
+    harness.post_json(&harness.ann, path, &long).await.refused(400, "invalid_value");
+    harness.stop().await;
+}
+
+#[tokio::test]
+async fn many_calls_are_submitted_at_once_and_repeats_are_shown_as_they_are() {
+    let harness = Harness::new().await;
+    harness.call("counter/a/add", "r-0", "{\"n\": 5}").await.ok(200);
+    let call = |id: &str, n: u32| {
+        json!({ "request_id": id, "object_type": "counter", "object_id": "a", "method": "add",
+            "args": { "n": n }, "expires_in_secs": 3600 })
+    };
+    let first = json!({ "object_type": "counter", "object_id": "a", "method": "add", "args_base64": "eyJuIjogNX0=",
+        "request_id": "r-0" });
+    let body = json!({ "calls": [first, call("r-1", 1), call("r-2", 2)] });
+    let submitted = harness.post_json(&harness.ann, "/v1/calls", &body).await.ok(202);
+    let data = submitted["data"].as_array().unwrap();
+    let ids: Vec<_> = data.iter().map(|call| call["request_id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["r-0", "r-1", "r-2"]);
+    assert_eq!((&data[0]["state"], &data[0]["retry_count"]), (&json!("completed"), &json!(1)));
+    assert!(data[1]["expires_at"].is_string());
+    let last = harness.get(&harness.ann, "/v1/calls/r-2?waitMs=30000").await.ok(200);
+    assert_eq!(last["reply"], json!({ "value": 8 }), "in their order");
+    let body = json!({ "calls": [call("r-3", 1), call("r-2", 9)] });
+    let refused = harness.post_json(&harness.ann, "/v1/calls", &body).await;
+    refused.refused(400, "idempotency_key_reused");
+    harness.get(&harness.ann, "/v1/calls/r-3").await.refused(404, "not_found");
+    let unknown = json!({ "calls": [{ "object_type": "x", "object_id": "a", "method": "add" }] });
+    let refused = harness.post_json(&harness.ann, "/v1/calls", &unknown).await;
+    refused.refused(404, "unknown_object_type");
+    for bad in [
+        json!({ "calls": [] }),
+        json!({ "calls": [{ "object_type": "counter", "object_id": "", "method": "add" }] }),
+    ] {
+        harness.post_json(&harness.ann, "/v1/calls", &bad).await.refused(400, "invalid_value");
+    }
+    let retries = harness.get(&harness.ann, "/v1/calls/retries?above=0").await.ok(200);
+    let told = &retries["data"][0];
+    assert_eq!((&told["object_id"], &told["retries_max"]), (&json!("a"), &json!(1)), "{retries}");
+    let retries = harness.get(&harness.ann, "/v1/calls/retries").await.ok(200);
+    assert_eq!(retries["data"], json!([]));
+    harness.stop().await;
+}
+
+#[tokio::test]
 async fn metrics_of_messages_are_exported() {
     let harness = Harness::new().await;
     harness.call("counter/a/add", "r-1", "{}").await.ok(200);
@@ -230,5 +304,21 @@ async fn before_messages_are_set_up_errors_say_what_to_do() {
     harness.get(&harness.ann, "/v1/dead-letters").await.refused(404, "feature_off");
     harness.get(&harness.ann, "/v1/streams/s/events?follow").await.refused(404, "feature_off");
     assert!(harness.get(&harness.ann, "/metrics").await.text().contains("windrow_pending_items"));
+    harness.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_that_waits_says_why_and_since_when() {
+    let harness = Harness::new().await;
+    let headers = [("idempotency-key", "r-1"), ("prefer", "respond-async")];
+    let path = "/v1/objects/counter/a/away";
+    harness.send(&harness.ann, Method::POST, path, &headers, "{}").await.ok(202);
+    let failed = |call: &Value| call["waiting"]["reason"].is_string();
+    let call = harness.until(&harness.ann, "/v1/calls/r-1", failed).await;
+    assert_eq!(call["waiting"]["reason"], "its database is down", "{call}");
+    assert_eq!(call["waiting"]["since"], call["created_at"]);
+    assert!(call["waiting"]["not_before"].is_string(), "{call}");
+    harness.call("counter/b/add", "r-2", "{}").await.ok(200);
+    assert_eq!(harness.get(&harness.ann, "/v1/calls/r-2").await.ok(200).get("waiting"), None);
     harness.stop().await;
 }

@@ -194,8 +194,8 @@ async fn prune(harness: &Harness, at: u64) {
     let (owner, stream) = (Owner::new("ann").unwrap(), Stream::new("s").unwrap());
     let snapshot = Snapshot { owner, stream, version: at - 1, state: Bytes::from_static(b"{}") };
     harness.message_store.put_snapshot(snapshot).await.unwrap();
-    let upkeep = MessageRetention { event_ms: Some(0), ..Options::default().upkeep };
-    assert!(harness.message_store.prune_messages(upkeep, 1000).await.unwrap().events > 0);
+    let retention = MessageRetention { event_ms: Some(0), ..Options::default().retention };
+    assert!(harness.message_store.prune_messages(retention, 1000).await.unwrap().events > 0);
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -67,6 +68,7 @@ impl Object for Counter {
                 Ok(Effects::reply("\"at last\""))
             }
             "echo" => Ok(Effects::reply(args)),
+            "away" => Err(HandlerError::unavailable("its database is down")),
             "who" => Ok(Effects::reply(context.caller_object().unwrap_or_default().to_owned())),
             _ => Err(HandlerError::permanent(format!("a counter cannot {method}"))),
         }
@@ -131,7 +133,7 @@ impl Harness {
             RunnerMode::Never | RunnerMode::Off => None,
         };
         let parts = Parts {
-            options: Options { key_ms_max: 100, ..Options::default() },
+            options: Options::default().key_cache_max(Duration::from_millis(100)),
             ..support::parts(store.clone(), folder.path(), NoModels)
         };
         let messages = match &runner {
@@ -189,8 +191,10 @@ async fn runner(
     gate: &Arc<Semaphore>,
 ) -> Running {
     let counter = Counter { handlers: handlers.clone(), gate: gate.clone() };
-    let mut options =
-        messages::Options { partitions: 16, grace_ms: 200, poll_ms: 100, ..Default::default() };
+    let mut options = messages::Options::default()
+        .partitions(16)
+        .grace(Duration::from_millis(200))
+        .poll_every(Duration::from_millis(100));
     (options.retry.backoff_ms_min, options.retry.backoff_ms_max) = (1, 10);
     Runner::builder(message_store, "test")
         .options(options)

@@ -101,13 +101,13 @@ async fn a_snapshot_belongs_to_the_owner_of_its_stream() {
 async fn a_stream_is_read_from_its_snapshot_on_when_the_events_behind_it_are_pruned() {
     let harness = Harness::new().await;
     append(&harness, 5).await;
-    let upkeep = MessageRetention { event_ms: Some(0), ..Options::default().upkeep };
-    let pruned = harness.message_store.prune_messages(upkeep, 1000).await.unwrap();
+    let retention = MessageRetention { event_ms: Some(0), ..Options::default().retention };
+    let pruned = harness.message_store.prune_messages(retention, 1000).await.unwrap();
     assert_eq!(pruned.events, 0, "without a snapshot nothing goes");
     put(&harness, &harness.ann, PATH, &json!({ "version": 3, "state": { "cents": 15 } }))
         .await
         .ok(200);
-    let pruned = harness.message_store.prune_messages(upkeep, 1000).await.unwrap();
+    let pruned = harness.message_store.prune_messages(retention, 1000).await.unwrap();
     assert_eq!(pruned.events, 3);
     harness.get(&harness.ann, EVENTS).await.refused(410, "events_pruned");
     let snapshot = harness.get(&harness.ann, PATH).await.ok(200);

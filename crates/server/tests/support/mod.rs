@@ -45,7 +45,7 @@ impl Routes for NoModels {
 pub(crate) async fn database() -> (TempDir, Arc<SqliteStore>) {
     let folder = tempfile::tempdir().unwrap();
     let location = Location::File(folder.path().join("windrow.db"));
-    let options = windrow_store_sqlite::Options { location, ..Default::default() };
+    let options = windrow_store_sqlite::Options::default().location(location);
     (folder, Arc::new(SqliteStore::open(options).await.unwrap()))
 }
 

@@ -83,7 +83,7 @@ fn before(id: BatchId, state: State) -> Vec<String> {
 /// Puts every completed line of a batch back.
 async fn reprocess(store: &impl Batches, id: BatchId, generation: Option<u32>) -> u64 {
     let select = Select::Statuses(vec![Status::Completed]);
-    let step = Reprocess { batch: id, select, generation, lines_max: 1 };
+    let step = Reprocess { batch: id, select, generation, lines_max: 1, window_secs: None };
     store.reprocess(&Scope::All, step).await.unwrap().moved
 }
 
@@ -180,10 +180,10 @@ pub async fn what_is_done_to_a_batch_is_told_once(world: &impl MessageWorld) {
         store.pause_batch(all, id, reason).await.unwrap();
     }
     for _ in 0..2 {
-        store.resume_batch(all, id).await.unwrap();
+        store.resume_batch(all, id, None).await.unwrap();
     }
     store.pause_batch(all, id, Some(long)).await.unwrap();
-    store.resume_batch(all, id).await.unwrap();
+    store.resume_batch(all, id, None).await.unwrap();
     let worker = Worker::on(store);
     worker.complete(&worker.claim_only(id, &[MODEL], 2).await.unwrap()).await;
     assert_eq!(reprocess(store, id, None).await, 1);
@@ -239,7 +239,7 @@ pub async fn acts_at_once_are_each_told_once<W: MessageWorld>(world: &W) {
     let (a, b, c) = tokio::join!(pause(store), pause(&other), pause(store));
     assert!([a, b, c].iter().all(Result::is_ok));
     check_told(&runner, id, &[format!("{id}.created"), format!("{id}.paused.2")]).await;
-    let resume = async |store: &W::Store| patiently(|| store.resume_batch(all, id)).await;
+    let resume = async |store: &W::Store| patiently(|| store.resume_batch(all, id, None)).await;
     for _ in 0..5 {
         let (a, b) = tokio::join!(pause(store), resume(&other));
         assert!(a.is_ok() && b.is_ok());
@@ -271,7 +271,7 @@ pub async fn acts_that_meet_other_writers_never_deadlock<W: MessageWorld>(world:
             for _ in 0..ROUNDS {
                 let all = &Scope::All;
                 patiently(|| store.pause_batch(all, id, None)).await.unwrap();
-                patiently(|| store.resume_batch(all, id)).await.unwrap();
+                patiently(|| store.resume_batch(all, id, None)).await.unwrap();
             }
         });
     }
@@ -287,8 +287,8 @@ pub async fn acts_that_meet_other_writers_never_deadlock<W: MessageWorld>(world:
                 send_all(&store, vec![outbox(one, &id), outbox(two, &id)]).await;
                 let appends = [one, two].map(|name| append(name, Expected::Any, &[&id]));
                 store.append(appends.into()).await.unwrap();
-                let upkeep = MessageRetention { stream_ms: 0, event_ms: Some(0), ..keep() };
-                store.prune_messages(upkeep, 10).await.unwrap();
+                let retention = MessageRetention { stream_ms: 0, event_ms: Some(0), ..keep() };
+                store.prune_messages(retention, 10).await.unwrap();
             }
         });
     }
@@ -306,9 +306,9 @@ pub async fn acts_that_meet_other_writers_never_deadlock<W: MessageWorld>(world:
 pub async fn events_of_ended_batches_can_be_pruned(world: &impl MessageWorld) {
     let (store, runner) = (world.store(), telling(world).await);
     let id = ended(world, State::Completed).await;
-    let upkeep = MessageRetention { event_ms: Some(1), ..keep() };
+    let retention = MessageRetention { event_ms: Some(1), ..keep() };
     pass(world, 10);
-    assert_eq!(store.prune_messages(upkeep, 100).await.unwrap().events, 0, "it is not closed");
+    assert_eq!(store.prune_messages(retention, 100).await.unwrap().events, 0, "it is not closed");
     close(store, &take(store, id).await).await;
     let last = told(&runner, id).await.pop().expect("its end is told");
     let name = stream(&format!("batch/{id}"));
@@ -316,7 +316,7 @@ pub async fn events_of_ended_batches_can_be_pruned(world: &impl MessageWorld) {
     assert_eq!((snapshot.version, snapshot.state), (2, last.payload));
     batch_of(store, ADA, 1).await;
     pass(world, 10);
-    assert_eq!(store.prune_messages(upkeep, 100).await.unwrap().events, 2);
+    assert_eq!(store.prune_messages(retention, 100).await.unwrap().events, 2);
     assert_eq!(reprocess(store, id, None).await, 1);
     assert_eq!(Worker::on(store).drain(id, &[MODEL]).await, [id]);
     close(store, &take(store, id).await).await;

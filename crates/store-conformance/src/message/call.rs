@@ -6,7 +6,7 @@ use windrow_domain::partition::partition_of;
 use windrow_domain::{CallState, CrashPolicy, InstanceId, Queue};
 use windrow_store::call::{Answer, CALLER_BYTES_MAX, CallKey, NewCall, headers};
 use windrow_store::error::Kind;
-use windrow_store::message::{Commit, FailedTry, MessageRef, Running, SEND_MAX};
+use windrow_store::message::{Commit, FailedAttempt, MessageRef, ProcessingReport, SEND_MAX};
 use windrow_store::{Calls, Members, Messages};
 
 use super::MessageWorld;
@@ -227,7 +227,7 @@ pub async fn a_call_that_runs_for_long_is_processing(world: &impl MessageWorld) 
     pass(world, 1000);
     // With others, and more than one at once.
     let ended = send(store, inbox("a", "a-1")).await;
-    let running = messages.iter().filter(|one| one.id != "r3").map(Running::of).collect();
+    let running = messages.iter().filter(|one| one.id != "r3").map(ProcessingReport::of).collect();
     store.commit(Commit { running, ..runner.ending(&[ended]) }).await.unwrap();
     for id in ["r1", "r2"] {
         let told = seen_call(store, id).await;
@@ -270,7 +270,7 @@ pub async fn what_is_told_late_of_a_call_changes_nothing(world: &impl MessageWor
     runner.answer(reply(at("answered"), "answered", "ok")).await;
     runner.answer(refusal(at("failed"), "failed", "no")).await;
     runner.fail(failed(at("kept"), "busy", now(world))).await;
-    let counts_not = FailedTry { counts: false, ..failed(at("put off"), "away", now(world)) };
+    let counts_not = FailedAttempt { counts: false, ..failed(at("put off"), "away", now(world)) };
     runner.fail(counts_not).await;
     let ids = ["answered", "failed", "kept", "put off"];
     let mut before = Vec::new();
@@ -278,9 +278,9 @@ pub async fn what_is_told_late_of_a_call_changes_nothing(world: &impl MessageWor
         before.push(seen_call(store, id).await);
     }
     pass(world, 1000);
-    let mut running: Vec<_> = messages.iter().map(Running::of).collect();
+    let mut running: Vec<_> = messages.iter().map(ProcessingReport::of).collect();
     let nowhere = MessageRef { position: 1 << 40, ..at("kept") };
-    running.push(Running { at: nowhere, ..running[0].clone() });
+    running.push(ProcessingReport { at: nowhere, ..running[0].clone() });
     let commit = Commit { running, ..runner.ending(&[at("a-1")]) };
     store.commit(commit).await.expect("what is late is no conflict");
     for (id, before) in ids.into_iter().zip(before) {
@@ -295,10 +295,10 @@ pub async fn an_old_epoch_tells_of_no_call(world: &impl MessageWorld) {
     let store = world.store();
     submit(store, call("1", "r1")).await;
     let message = first.head("wallet/1").await;
-    let running = || vec![Running::of(&message)];
+    let running = || vec![ProcessingReport::of(&message)];
     let bare = Commit { running: running(), ..Commit::new(first.instance) };
     assert_eq!(kind(store.commit(bare).await), Kind::Invalid);
-    let many = vec![Running::of(&message); SEND_MAX + 1];
+    let many = vec![ProcessingReport::of(&message); SEND_MAX + 1];
     let many = Commit { running: many, ..first.effects() };
     assert_eq!(kind(store.commit(many).await), Kind::Invalid);
     store.tombstone(first.instance).await.unwrap();

@@ -5,7 +5,8 @@ use windrow_domain::Expected;
 use windrow_store::error::Kind;
 use windrow_store::event::Append;
 use windrow_store::message::{
-    Commit, Committed, Done, ERROR_BYTES_MAX, FailedTry, MessageRef, NewMessage, SEND_MAX, Started,
+    Commit, Committed, Done, ERROR_BYTES_MAX, FailedAttempt, MessageRef, NewMessage, SEND_MAX,
+    Started,
 };
 use windrow_store::object::{PutState, STATE_BYTES_MAX};
 use windrow_store::partition::Fence;
@@ -314,7 +315,7 @@ pub async fn a_started_try_counts_once(world: &impl MessageWorld) {
 pub async fn a_try_may_fail_without_counting(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let at = send(world.store(), inbox("a", "1")).await;
-    let shut = |error: &str| FailedTry { counts: false, ..failed(at, error, now(world)) };
+    let shut = |error: &str| FailedAttempt { counts: false, ..failed(at, error, now(world)) };
     for no in 0..3 {
         runner.fail(shut(&no.to_string())).await;
     }
@@ -336,7 +337,7 @@ pub async fn a_failure_may_change_who_is_waited_for(world: &impl MessageWorld) {
     let at = send(store, NewMessage { consumers: three.clone(), ..inbox("a", "1") }).await;
     runner.fail(failed(at, "no", now(world))).await;
     assert_eq!(sorted(runner.head("a").await.waiting), three);
-    let fewer = FailedTry { waiting: vec!["b".to_owned()], ..failed(at, "no", now(world)) };
+    let fewer = FailedAttempt { waiting: vec!["b".to_owned()], ..failed(at, "no", now(world)) };
     runner.fail(fewer).await;
     assert_eq!(runner.head("a").await.waiting, ["b"]);
     let last = Done { at, consumer: Some("b".to_owned()) };

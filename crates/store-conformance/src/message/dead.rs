@@ -4,8 +4,8 @@ use windrow_domain::{DeadLetterId, Queue};
 use windrow_store::error::Kind;
 use windrow_store::inspect::PAGE_MAX;
 use windrow_store::message::{
-    Commit, DeadLetter, Done, ERROR_BYTES_MAX, HISTORY_MAX, Message, MessagesQuery, NewMessage,
-    Started,
+    Commit, Dead, DeadLetter, Done, ERROR_BYTES_MAX, HISTORY_MAX, Message, MessagesQuery,
+    NewMessage, Started,
 };
 use windrow_store::{Messages, Scope};
 
@@ -14,6 +14,31 @@ use super::fixture::*;
 
 async fn letters(store: &impl Messages, scope: &Scope) -> Vec<DeadLetter> {
     store.dead_letters(scope, query(1000)).await.expect("dead letters are listed").rows
+}
+
+/// The last attempt of a message is one of its attempts, unless it found its target unavailable; one whose
+/// beginning was stored was counted then, and only once.
+pub async fn the_last_attempt_of_a_dead_letter_counts_unless_it_is_not_to(
+    world: &impl MessageWorld,
+) {
+    let runner = ready(world).await;
+    let store = world.store();
+    for (name, begins, counts, attempts) in [
+        ("counted", false, true, 2),
+        ("unavailable", false, false, 1),
+        ("begun", true, true, 2),
+        ("begun-unavailable", true, false, 1),
+    ] {
+        let at = send(store, inbox(name, name)).await;
+        runner.fail(failed(at, "first", now(world))).await;
+        if begins {
+            runner.begin(at).await;
+        }
+        runner.give_up(Dead { counts, ..dead(at, "gave up") }).await;
+        let letter = letters(store, &scope(ADA)).await.remove(0);
+        assert_eq!((letter.message.id.as_str(), letter.message.attempts), (name, attempts));
+        pass(world, 1000);
+    }
 }
 
 /// A message that is given up on makes room for the next, and is kept as it was, with its history.

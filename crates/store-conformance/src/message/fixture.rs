@@ -12,8 +12,8 @@ use windrow_store::call::{Answer, Call, CallKey, CallResult, NewCall};
 use windrow_store::event::{Append, NewEvent};
 use windrow_store::member::NewMember;
 use windrow_store::message::{
-    Commit, Dead, Done, FailedTry, Headers, Message, MessageRef, MessageRetention, MessagesQuery,
-    NewMessage, Read, ReadFrom, Running, Sent, Started, Work,
+    Commit, Dead, Done, FailedAttempt, Headers, Message, MessageRef, MessageRetention,
+    MessagesQuery, NewMessage, ProcessingReport, Read, ReadFrom, Sent, Started, Work,
 };
 use windrow_store::object::{ObjectKey, PutState};
 use windrow_store::partition::{Fence, Setup, Taken};
@@ -135,13 +135,13 @@ pub(crate) fn done(at: MessageRef) -> Done {
     Done { at, consumer: None }
 }
 
-pub(crate) fn failed(at: MessageRef, error: &str, not_before: Timestamp) -> FailedTry {
-    FailedTry { at, error: error.to_owned(), not_before, waiting: Vec::new(), counts: true }
+pub(crate) fn failed(at: MessageRef, error: &str, not_before: Timestamp) -> FailedAttempt {
+    FailedAttempt { at, error: error.to_owned(), not_before, waiting: Vec::new(), counts: true }
 }
 
 /// Gives a message up.
 pub(crate) fn dead(at: MessageRef, error: &str) -> Dead {
-    Dead { at, id: DeadLetterId::new(), error: error.to_owned() }
+    Dead { at, id: DeadLetterId::new(), error: error.to_owned(), counts: false }
 }
 
 /// An event, whose payload is made from its id.
@@ -188,6 +188,7 @@ pub(crate) fn keep() -> MessageRetention {
     MessageRetention {
         dedupe_ms: year_ms,
         archive_ms: year_ms,
+        archived_ms: None,
         tombstone_ms: year_ms,
         dead_ms: None,
         stream_ms: year_ms,
@@ -245,6 +246,7 @@ pub(crate) async fn join(store: &impl Members) -> InstanceId {
         host: "host".to_owned(),
         pid: 1,
         metadata: "{}".to_owned(),
+        lock: None,
     };
     store.register(member).await.expect("anybody may join");
     instance
@@ -341,7 +343,7 @@ impl<S: MessageStore + Clone> Runner<S> {
     }
 
     /// Fails one message, due again at once unless a time is given.
-    pub(crate) async fn fail(&self, failed: FailedTry) {
+    pub(crate) async fn fail(&self, failed: FailedAttempt) {
         let commit = Commit { failed: vec![failed], ..self.effects() };
         self.store.commit(commit).await.expect("the owner may fail its messages");
     }
@@ -360,7 +362,7 @@ impl<S: MessageStore + Clone> Runner<S> {
 
     /// Says that a call runs for long, as its message was read.
     pub(crate) async fn run_on(&self, message: &Message) {
-        let commit = Commit { running: vec![Running::of(message)], ..self.effects() };
+        let commit = Commit { running: vec![ProcessingReport::of(message)], ..self.effects() };
         self.store.commit(commit).await.expect("the owner may say what runs");
     }
 

@@ -109,9 +109,10 @@ pub async fn two_questions_at_once_are_a_conflict(world: &impl MessageWorld) {
             let commit = Commit { submits: vec![new.clone()], ..who.effects() };
             let is_alone = (round as usize + no).is_multiple_of(3);
             tasks.spawn(async move {
-                match is_alone {
-                    true => store.submit_call(new).await.map(drop),
-                    false => store.commit(commit).await.map(drop),
+                if is_alone {
+                    store.submit_call(new).await.map(drop)
+                } else {
+                    store.commit(commit).await.map(drop)
                 }
             });
         }
@@ -171,7 +172,7 @@ pub async fn a_dead_letter_is_replayed_once(world: &impl MessageWorld) {
 
 /// A stream that somebody sends to is not forgotten however short streams are kept; nor is a call
 /// lost that is archived while somebody asks for it again.
-pub async fn tidying_at_once_takes_only_what_is_empty(world: &impl MessageWorld) {
+pub async fn pruning_at_once_takes_only_what_is_empty(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let other = world.another().await;
     for round in 0..ROUNDS * 2 {
@@ -181,8 +182,8 @@ pub async fn tidying_at_once_takes_only_what_is_empty(world: &impl MessageWorld)
         let mut tasks = JoinSet::new();
         for store in [other.clone(), world.store().clone()] {
             tasks.spawn(async move {
-                let upkeep = MessageRetention { stream_ms: 0, archive_ms: 0, ..keep() };
-                store.prune_messages(upkeep, 100).await.expect("old things are tidied away");
+                let retention = MessageRetention { stream_ms: 0, archive_ms: 0, ..keep() };
+                store.prune_messages(retention, 100).await.expect("old things are tidied away");
             });
         }
         let sending = other.clone();

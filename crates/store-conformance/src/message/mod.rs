@@ -7,6 +7,7 @@
 
 mod batch_events;
 mod call;
+mod call_end;
 mod commit;
 mod dead;
 mod event;
@@ -18,10 +19,10 @@ mod partition;
 mod prune;
 mod race;
 mod random_walk;
+mod retention;
 mod send;
 mod states;
 mod stats;
-mod tidy;
 mod transactional;
 
 use windrow_store::MessageStore;
@@ -161,6 +162,7 @@ cases! { message_suite, message_cases;
     }
     dead {
         a_dead_letter_keeps_what_happened,
+        the_last_attempt_of_a_dead_letter_counts_unless_it_is_not_to,
         the_history_is_bounded,
         a_replay_goes_to_the_end_of_its_stream,
         another_owners_dead_letters_are_missing,
@@ -186,6 +188,17 @@ cases! { message_suite, message_cases;
         a_commit_may_ask_objects,
         a_call_out_of_bounds_is_invalid,
     }
+    call_end {
+        a_call_that_waits_too_long_fails,
+        a_call_behind_others_expires,
+        a_call_that_runs_does_not_expire,
+        a_cancelled_call_fails_and_its_handler_is_refused,
+        a_call_with_an_answer_cannot_be_cancelled,
+        many_calls_are_submitted_at_once,
+        of_many_calls_all_or_none_are_submitted,
+        many_submits_at_once_never_deadlock,
+        calls_repeated_again_and_again_are_told_by_object,
+    }
     states {
         every_event_leads_a_call_where_the_domain_says,
         a_walk_of_calls_agrees_with_the_domain_seed_one,
@@ -202,7 +215,7 @@ cases! { message_suite, message_cases;
         statistics_count_the_archive,
         statistics_of_an_owner_tell_of_nobody_else,
     }
-    tidy {
+    retention {
         ids_are_forgotten_after_their_window,
         ids_outlive_their_messages,
         dead_letters_stay_as_long_as_is_said,
@@ -210,8 +223,9 @@ cases! { message_suite, message_cases;
         a_replay_brings_its_stream_back,
         answered_calls_are_archived,
         an_expired_call_is_never_run_again,
-        a_call_without_an_answer_does_not_expire,
-        a_step_of_tidying_is_bounded,
+        a_call_without_an_answer_is_not_pruned,
+        the_archive_keeps_answers_as_long_as_it_is_told,
+        a_step_of_pruning_is_bounded,
         endless_times_are_answered,
     }
     race {
@@ -223,7 +237,7 @@ cases! { message_suite, message_cases;
         a_commit_that_meets_a_release_is_told,
         commits_at_once_never_deadlock,
         questions_at_once_make_one_call,
-        tidying_that_meets_a_send_loses_nothing,
+        pruning_that_meets_a_send_loses_nothing,
         epochs_only_rise_while_members_come_and_go,
     }
     lock_order {
@@ -231,7 +245,7 @@ cases! { message_suite, message_cases;
         exchanges_that_meet_a_release_never_deadlock,
         two_questions_at_once_are_a_conflict,
         a_dead_letter_is_replayed_once,
-        tidying_at_once_takes_only_what_is_empty,
+        pruning_at_once_takes_only_what_is_empty,
     }
     random_walk {
         a_walk_of_streams_agrees_with_the_model_seed_one,

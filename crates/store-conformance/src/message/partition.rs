@@ -4,7 +4,7 @@ use tokio::task::JoinSet;
 use windrow_domain::partition::{PARTITIONS_MAX, Sharer, share};
 use windrow_domain::{InstanceId, PartitionNo};
 use windrow_store::error::Kind;
-use windrow_store::member::NewMember;
+use windrow_store::member::{Evidence, NewMember};
 use windrow_store::partition::{
     Fence, OBJECT_TYPES_MAX, Partition, SERVICE_BYTES_MAX, Serving, Setup,
 };
@@ -69,14 +69,14 @@ pub async fn another_service_or_number_of_partitions_is_a_conflict(world: &impl 
 async fn announce(store: &impl Members, service: &str, metadata: &str) -> InstanceId {
     let instance = InstanceId::new();
     let (service, host, metadata) = (service.to_owned(), "here".to_owned(), metadata.to_owned());
-    let member = NewMember { instance, service, host, pid: 1, metadata };
+    let member = NewMember { instance, service, host, pid: 1, metadata, lock: None };
     store.register(member).await.expect("a new member joins");
     instance
 }
 
 fn serving(types: &[&str], lifecycle: bool) -> Serving {
     let object_types = types.iter().map(|&name| name.to_owned()).collect();
-    Serving { object_types, lifecycle, own_max: 4 }
+    Serving { object_types, lifecycle, own_max: 4, consumers: Vec::new(), publishers: Vec::new() }
 }
 
 /// What the members serve, as a set-up of the suite's service.
@@ -262,7 +262,7 @@ pub async fn only_its_owner_releases_a_partition(world: &impl MessageWorld) {
     assert!(owners.iter().all(|partition| partition.instance == Some(first.instance)));
 }
 
-/// A reaped owner's partitions are taken by others, who are told that its heads are suspects; a
+/// A dead owner's partitions are taken by others, who are told that its heads are suspects; a
 /// partition that the dead one tries to give back afterwards is a suspect all the same.
 pub async fn a_dead_owners_partitions_are_taken_as_suspects(world: &impl MessageWorld) {
     let first = ready(world).await;
@@ -271,7 +271,7 @@ pub async fn a_dead_owners_partitions_are_taken_as_suspects(world: &impl Message
     pass(world, 60_000);
     let mut second = Runner::join(store).await;
     assert_eq!(second.take(&all()).await.len(), 1, "a silent owner is still one");
-    assert_eq!(store.reap_members(30_000, 10).await.unwrap(), [first.instance]);
+    assert!(store.bury(first.instance, Evidence::LockGot).await.unwrap());
     let partition = seen(store, 1).await;
     assert!(!partition.is_owner_live);
     match store.release_partitions(first.instance, &[first.fence(1)]).await {
@@ -293,7 +293,7 @@ pub async fn suspects_stay_until_they_are_cleared(world: &impl MessageWorld) {
     let store = world.store();
     pass(world, 60_000);
     let mut second = Runner::join(store).await;
-    store.reap_members(30_000, 10).await.unwrap();
+    assert!(store.bury(first.instance, Evidence::LockGot).await.unwrap());
     second.take(&[1, 2]).await;
     let again = second.take(&[1]).await;
     assert!(again[0].is_suspect, "asked for again, it is what it was");

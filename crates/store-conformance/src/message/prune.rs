@@ -22,8 +22,8 @@ fn after(event_ms: u64) -> MessageRetention {
 }
 
 /// One step; nothing but events is old in these cases.
-async fn prune(store: &impl Messages, upkeep: MessageRetention, limit: u32) -> u64 {
-    let tidied = store.prune_messages(upkeep, limit).await.expect("old events are pruned");
+async fn prune(store: &impl Messages, retention: MessageRetention, limit: u32) -> u64 {
+    let tidied = store.prune_messages(retention, limit).await.expect("old events are pruned");
     assert_eq!(tidied, PrunedMessages { events: tidied.events, ..PrunedMessages::default() });
     tidied.events
 }

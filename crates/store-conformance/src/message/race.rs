@@ -281,7 +281,7 @@ pub async fn questions_at_once_make_one_call(world: &impl MessageWorld) {
 }
 
 /// A stream that is forgotten while somebody sends to it loses nothing, and no place is used twice.
-pub async fn tidying_that_meets_a_send_loses_nothing(world: &impl MessageWorld) {
+pub async fn pruning_that_meets_a_send_loses_nothing(world: &impl MessageWorld) {
     let runner = ready(world).await;
     let other = world.another().await;
     let mut places = BTreeSet::new();
@@ -290,8 +290,8 @@ pub async fn tidying_that_meets_a_send_loses_nothing(world: &impl MessageWorld) 
         let store = other.clone();
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
-            let upkeep = MessageRetention { stream_ms: 1000, dedupe_ms: 1000, ..keep() };
-            store.prune_messages(upkeep, 100).await.expect("old things are tidied away");
+            let retention = MessageRetention { stream_ms: 1000, dedupe_ms: 1000, ..keep() };
+            store.prune_messages(retention, 100).await.expect("old things are tidied away");
         });
         let id = format!("m{round}");
         let at = send(world.store(), inbox("a", &id)).await;

@@ -6,11 +6,14 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use jiff::Timestamp;
 use windrow_domain::InstanceId;
 use windrow_domain::call::{CallEvent, CallState};
 use windrow_store::call::{Call, CallsQuery, NewCall, StatsQuery};
 use windrow_store::error::Kind;
-use windrow_store::message::{Commit, Message, MessageRef, MessageRetention, Running, Started};
+use windrow_store::message::{
+    Commit, Message, MessageRef, MessageRetention, ProcessingReport, Started,
+};
 use windrow_store::{Calls, Members, MessageStore, Messages, Result, Scope};
 
 use super::MessageWorld;
@@ -75,16 +78,18 @@ struct Known {
     state: CallState,
     instance: Option<InstanceId>,
     retries: u32,
+    expires_at: Option<Timestamp>,
     is_kept: bool,
 }
 
 impl Known {
     async fn asked<S: MessageStore + Clone>(runner: &Runner<S>, new: NewCall) -> Self {
-        let (id, is_kept) = (new.key.request_id.to_string(), new.expires_at.is_none());
+        let (id, expires_at) = (new.key.request_id.to_string(), new.expires_at);
         let at = submit(&runner.store, new).await;
         let message = read(&runner.store, at).await.expect("it was asked for");
         let (state, instance, retries) = (CallState::Pending, None, 0);
-        Self { id, at, message, state, instance, retries, is_kept }
+        let is_kept = expires_at.is_none();
+        Self { id, at, message, state, instance, retries, expires_at, is_kept }
     }
 
     /// The call is as it must be.
@@ -108,6 +113,11 @@ async fn read(store: &impl Messages, at: MessageRef) -> Option<Message> {
     waiting(store).await.into_iter().find(|message| message.at == at)
 }
 
+/// Whether an event is a part of a commit; the others are verbs of their own.
+fn is_committed(event: CallEvent) -> bool {
+    !matches!(event, CallEvent::Expired | CallEvent::Cancelled | CallEvent::Forgotten)
+}
+
 /// What a verb says of an event, as a commit.
 async fn effect<S: MessageStore + Clone>(
     world: &impl MessageWorld,
@@ -120,12 +130,12 @@ async fn effect<S: MessageStore + Clone>(
         CallEvent::Started => Commit { started: vec![Started { at }], ..blank },
         CallEvent::Seen => {
             let message = read(&runner.store, at).await.unwrap_or_else(|| known.message.clone());
-            Commit { running: vec![Running::of(&message)], ..blank }
+            Commit { running: vec![ProcessingReport::of(&message)], ..blank }
         }
         CallEvent::Returned => Commit { failed: vec![failed(at, "again", now(world))], ..blank },
         CallEvent::Replied => Commit { calls: vec![reply(at, &known.id, "ok")], ..blank },
         CallEvent::GaveUp => Commit { calls: vec![refusal(at, &known.id, "no")], ..blank },
-        CallEvent::Forgotten => blank,
+        CallEvent::Expired | CallEvent::Cancelled | CallEvent::Forgotten => blank,
     }
 }
 
@@ -138,32 +148,55 @@ async fn happen<S: MessageStore + Clone>(
 ) {
     let story = format!("{:?} of a {} call", event, known.state);
     let verdict = known.state.apply(event);
-    if event == CallEvent::Forgotten {
-        pass(world, KEPT_MS);
-        let tidied = runner.store.prune_messages(keep(), 100).await.unwrap();
-        let moves = verdict.is_ok_and(|to| to != known.state);
-        assert_eq!(tidied.expired > 0, moves, "{story}");
-    } else {
-        let done: Result<_> = runner.store.commit(effect(world, runner, known, event).await).await;
-        match verdict {
-            Ok(_) => drop(done.expect(&story)),
-            Err(_) => assert_eq!(kind(done), Kind::Conflict, "{story}"),
+    match event {
+        CallEvent::Forgotten => {
+            pass(world, KEPT_MS);
+            let tidied = runner.store.prune_messages(keep(), 100).await.unwrap();
+            let moves = verdict.is_ok_and(|to| to != known.state);
+            assert_eq!(tidied.expired > 0, moves, "{story}");
         }
-        note(known, event, runner.instance);
+        CallEvent::Expired => {
+            pass(world, KEPT_MS);
+            let ended = runner.store.expire_calls(100).await.unwrap();
+            assert_eq!(ended.contains(&call_key(&known.id)), verdict.is_ok(), "{story}");
+        }
+        CallEvent::Cancelled => {
+            let done = runner.store.cancel_call(&call_key(&known.id), None).await;
+            agrees(verdict.is_ok(), done, &story);
+        }
+        _ => {
+            let commit = effect(world, runner, known, event).await;
+            agrees(verdict.is_ok(), runner.store.commit(commit).await, &story);
+        }
     }
+    note(known, event, runner.instance, now(world));
     known.state = verdict.unwrap_or(known.state);
     known.agrees(&seen_call(&runner.store, &known.id).await, &story);
 }
 
-/// Who was seen with a call by an event that the domain allows.
-fn note(known: &mut Known, event: CallEvent, instance: InstanceId) {
+/// What the domain refuses, the store refuses.
+fn agrees<T: std::fmt::Debug>(is_allowed: bool, done: Result<T>, story: &str) {
+    match is_allowed {
+        true => drop(done.expect(story)),
+        false => assert_eq!(kind(done), Kind::Conflict, "{story}"),
+    }
+}
+
+/// Who was seen with a call by an event that the domain allows, and whether its answer came late: then it is
+/// kept for longer than a walk.
+fn note(known: &mut Known, event: CallEvent, instance: InstanceId, now: Timestamp) {
     let seen = matches!(
         event,
         CallEvent::Started | CallEvent::Seen | CallEvent::Replied | CallEvent::GaveUp
     );
-    if seen && !known.state.is_ended() {
+    if known.state.is_ended() {
+        return;
+    }
+    if seen {
         known.instance = Some(instance);
     }
+    let ends = known.state.apply(event).is_ok_and(CallState::is_ended);
+    known.is_kept |= ends && known.expires_at.is_some_and(|at| at <= now);
 }
 
 struct Walker<'a, W: MessageWorld> {
@@ -201,8 +234,10 @@ impl<W: MessageWorld> Walker<'_, W> {
             20..30 => self.repeat().await,
             30..75 => self.work().await,
             75..83 => self.overreach().await,
-            83..88 => self.forget().await,
-            88..92 => self.archive().await,
+            83..86 => self.forget().await,
+            86..88 => self.expire().await,
+            88..90 => self.cancel().await,
+            90..92 => self.archive().await,
             92..95 => self.kill().await,
             95..97 => self.haunt().await,
             _ => pass(self.world, self.dice.below(300)),
@@ -235,7 +270,7 @@ impl<W: MessageWorld> Walker<'_, W> {
         for _ in 0..=self.dice.below(3) {
             let Some(known) = self.any() else { return };
             let event = self.dice.pick(&CallEvent::ALL).expect("there are events");
-            let allowed = known.state.apply(event).is_ok() && event != CallEvent::Forgotten;
+            let allowed = known.state.apply(event).is_ok() && is_committed(event);
             if !allowed || chosen.contains_key(&known.id) {
                 continue;
             }
@@ -247,10 +282,10 @@ impl<W: MessageWorld> Walker<'_, W> {
             chosen.insert(known.id, event);
         }
         self.runner.store.commit(commit).await.expect(&self.story);
-        let instance = self.runner.instance;
+        let (instance, now) = (self.runner.instance, now(self.world));
         for (id, event) in chosen {
             let known = self.known(&id);
-            note(known, event, instance);
+            note(known, event, instance, now);
             known.state = known.state.apply(event).expect("it is allowed");
         }
     }
@@ -259,7 +294,7 @@ impl<W: MessageWorld> Walker<'_, W> {
     async fn overreach(&mut self) {
         let Some(known) = self.any() else { return };
         let event = self.dice.pick(&CallEvent::ALL).expect("there are events");
-        if event == CallEvent::Forgotten || known.state.apply(event).is_ok() {
+        if !is_committed(event) || known.state.apply(event).is_ok() {
             return;
         }
         let mut commit = effect(self.world, &self.runner, &known, event).await;
@@ -281,12 +316,44 @@ impl<W: MessageWorld> Walker<'_, W> {
         assert_eq!(tidied.expired, expired, "{}", self.story);
     }
 
+    /// Time passes, and calls that wait are ended: all of them whose time is over.
+    async fn expire(&mut self) {
+        pass(self.world, KEPT_MS);
+        let now = now(self.world);
+        let mut expected = Vec::new();
+        for known in &mut self.calls {
+            let is_over = known.expires_at.is_some_and(|at| at <= now);
+            if let (true, Ok(state)) = (is_over, known.state.apply(CallEvent::Expired)) {
+                (known.state, known.is_kept) = (state, true);
+                expected.push(known.id.clone());
+            }
+        }
+        let ended = self.runner.store.expire_calls(1000).await.unwrap();
+        let ended = sorted(ended.into_iter().map(|key| key.request_id.to_string()));
+        assert_eq!(ended, sorted(expected.into_iter()), "{}", self.story);
+    }
+
+    /// Somebody cancels a call, whoever has it.
+    async fn cancel(&mut self) {
+        let Some(known) = self.any() else { return };
+        if known.state == CallState::Failed {
+            return;
+        }
+        let verdict = known.state.apply(CallEvent::Cancelled);
+        let done = self.runner.store.cancel_call(&call_key(&known.id), None).await;
+        agrees(verdict.is_ok(), done, &self.story);
+        let (instance, now) = (self.runner.instance, now(self.world));
+        let known = self.known(&known.id);
+        note(known, CallEvent::Cancelled, instance, now);
+        known.state = verdict.unwrap_or(known.state);
+    }
+
     /// Where a call is kept is no part of where it is.
     async fn archive(&mut self) {
         // Nothing is due to be forgotten, so that only this happens.
         self.forget().await;
-        let upkeep = MessageRetention { archive_ms: 0, ..keep() };
-        self.runner.store.prune_messages(upkeep, 1000).await.unwrap();
+        let retention = MessageRetention { archive_ms: 0, ..keep() };
+        self.runner.store.prune_messages(retention, 1000).await.unwrap();
         self.archived = self.calls.iter().filter(|known| known.state.is_ended()).count();
     }
 

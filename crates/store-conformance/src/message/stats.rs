@@ -263,14 +263,14 @@ pub async fn statistics_count_the_archive(world: &impl MessageWorld) {
     let before = stats(store, &scope(ADA), 4000).await;
     assert_eq!((before.rows, before.archived_rows), (21, 0));
     assert_eq!((count(&before, CallState::Completed), count(&before, CallState::Failed)), (15, 4));
-    let upkeep = MessageRetention { archive_ms: 0, ..keep() };
-    assert_eq!(store.prune_messages(upkeep, 100).await.unwrap().archived, 20);
+    let retention = MessageRetention { archive_ms: 0, ..keep() };
+    assert_eq!(store.prune_messages(retention, 100).await.unwrap().archived, 20);
     let told = stats(store, &scope(ADA), 4000).await;
     assert_eq!((told.rows, told.archived_rows), (1, 20));
     let same = CallStats { rows: before.rows, archived_rows: 0, ..told };
     assert_eq!(same, before, "they moved, and nothing else");
     pass(world, 10_000);
-    assert_eq!(store.prune_messages(upkeep, 100).await.unwrap().expired, 4);
+    assert_eq!(store.prune_messages(retention, 100).await.unwrap().expired, 4);
     let told = stats(store, &scope(ADA), 4000).await;
     let counts = CallState::ALL.map(|state| count(&told, state));
     assert_eq!(counts, [1, 0, 12, 3, 4]);

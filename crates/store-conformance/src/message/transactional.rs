@@ -47,15 +47,15 @@ enum End {
 }
 
 #[derive(Debug, PartialEq)]
-struct Own(u8);
+struct OwnError(u8);
 
-impl std::fmt::Display for Own {
+impl std::fmt::Display for OwnError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("its own reason")
     }
 }
 
-impl std::error::Error for Own {}
+impl std::error::Error for OwnError {}
 
 #[async_trait]
 impl Script for Steps {
@@ -73,7 +73,7 @@ impl Script for Steps {
         }
         match self.end {
             End::Commit(commit) | End::CommitAnyway(commit) | End::Leave(commit) => Ok(*commit),
-            End::Fail => Err(Own(7).into()),
+            End::Fail => Err(OwnError(7).into()),
             End::Panic => panic!("broken on purpose"),
             End::Hang => std::future::pending().await,
         }
@@ -185,7 +185,7 @@ pub async fn a_script_that_fails_leaves_nothing(world: &impl MessageWorld) {
     let failed = runner.inside(LONG_MS, noting("x", End::Fail)).await;
     is_broken(
         failed,
-        |script_error| matches!(script_error, ScriptError::Failed(cause) if cause.downcast_ref() == Some(&Own(7))),
+        |script_error| matches!(script_error, ScriptError::Failed(cause) if cause.downcast_ref() == Some(&OwnError(7))),
     );
     let panicked = runner.inside(LONG_MS, noting("x", End::Panic)).await;
     is_broken(
@@ -229,7 +229,7 @@ pub async fn a_script_cannot_end_its_transaction(world: &impl MessageWorld) {
         let steps = script(&[(PUT, &["x".into(), "note".into()]), (word, &[])], End::Fail);
         is_broken(
             runner.inside(LONG_MS, steps).await,
-            |script_error| matches!(script_error, ScriptError::Failed(cause) if !cause.is::<Own>()),
+            |script_error| matches!(script_error, ScriptError::Failed(cause) if !cause.is::<OwnError>()),
         );
     }
     assert_nothing(&runner).await;

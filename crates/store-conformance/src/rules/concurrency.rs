@@ -41,7 +41,7 @@ pub async fn rule_03_turns_in_any_order_never_deadlock(world: &impl World) {
             let all = Scope::All;
             patiently(|| steering.pause_batch(&all, batch, None)).await.unwrap();
             patiently(|| steering.return_lost(10, 9)).await.unwrap();
-            patiently(|| steering.resume_batch(&all, batch)).await.unwrap();
+            patiently(|| steering.resume_batch(&all, batch, None)).await.unwrap();
             patiently(|| look_around(&steering)).await.unwrap();
         }
     });
@@ -115,7 +115,7 @@ pub async fn rule_06_no_claim_slips_past_a_stop(world: &impl World) {
         let held: Vec<_> = tasks.join_all().await.into_iter().flatten().collect();
         check(store, id).await;
         if round % 3 == 0 {
-            store.resume_batch(&Scope::All, id).await.unwrap();
+            store.resume_batch(&Scope::All, id, None).await.unwrap();
             store.cancel_batch(&Scope::All, id).await.unwrap();
         }
         for (worker, tranche) in held {
@@ -207,7 +207,7 @@ pub async fn rule_08_an_abandoned_turn_holds_no_lock(world: &impl World) {
         // Others go on at once: the lane, the lease and the batch are free.
         worker.complete(&worker.take(2).await).await;
         store.pause_batch(&Scope::All, id, None).await.unwrap();
-        store.resume_batch(&Scope::All, id).await.unwrap();
+        store.resume_batch(&Scope::All, id, None).await.unwrap();
         check_snapshot(store, id).await;
         // Whether it happened or not, the same turn again has the same end.
         let reply = doomed.store.turn(turn.clone()).await.unwrap();

@@ -2,7 +2,7 @@
 
 use windrow_domain::State;
 use windrow_domain::attempt::Status;
-use windrow_store::member::NewMember;
+use windrow_store::member::{Evidence, NewMember};
 use windrow_store::record::Fold;
 use windrow_store::{Batches, Claim, Inspect, Members, Record, Scope, Sweep};
 
@@ -169,7 +169,7 @@ pub async fn rule_05_every_way_out_of_a_lease_folds(world: &impl World) {
         "tombstone",
         "lost",
         "lost and failed",
-        "reaped",
+        "buried",
     ];
     let store = world.store();
     for way in WAYS {
@@ -197,12 +197,12 @@ pub async fn rule_05_every_way_out_of_a_lease_folds(world: &impl World) {
                 assert_eq!(store.tombstone(worker.instance).await.unwrap(), 1);
                 vec![id]
             }
-            "reaped" => {
-                pass(world, 1);
-                store.reap_members(0, 100).await.unwrap();
+            "buried" => {
+                assert!(store.bury(worker.instance, Evidence::LockGot).await.unwrap());
                 store.return_lost(10, 9).await.unwrap().finalizing
             }
             lost => {
+                assert!(worker.mark(&tranche).await);
                 pass(world, LEASE_MS);
                 let crashes_max = if lost == "lost" { 9 } else { 1 };
                 store.return_lost(10, crashes_max).await.unwrap().finalizing
@@ -216,12 +216,13 @@ pub async fn rule_05_every_way_out_of_a_lease_folds(world: &impl World) {
     }
 }
 
-fn new_member<S>(worker: &Worker<S>) -> NewMember {
+pub(crate) fn new_member<S>(worker: &Worker<S>) -> NewMember {
     NewMember {
         instance: worker.instance,
         service: "suite".to_owned(),
         host: "here".to_owned(),
         pid: 1,
         metadata: "{}".to_owned(),
+        lock: None,
     }
 }

@@ -1,6 +1,7 @@
 //! Rules 9, 10 and 13: what becomes of single lines, and which go first.
 
 use windrow_domain::attempt::Status;
+use windrow_domain::lease::is_suspect;
 use windrow_store::batch::NewBatch;
 use windrow_store::claim::Tranche;
 use windrow_store::record::{Outcomes, Turn};
@@ -14,6 +15,7 @@ use crate::fixture::*;
 /// neighbours with it; attempts count only when a line was tried.
 pub async fn rule_09_a_killing_line_fails_alone(world: &impl World) {
     const KILLER: u64 = 137;
+    const CRASHES_MAX: u32 = 3;
     let store = world.store();
     let batch = batch_of(store, "ada", 500).await;
     let mut deaths = 0;
@@ -21,11 +23,14 @@ pub async fn rule_09_a_killing_line_fails_alone(world: &impl World) {
         let worker = Worker::on(store);
         let Some(tranche) = worker.claim(500).await else { break };
         assert_eq!(tranche.lease.attempts, 0, "nobody ever tried a line and failed");
+        if is_suspect(tranche.lines.len() as u64, tranche.lease.crashes, CRASHES_MAX) {
+            assert!(worker.mark(&tranche).await, "it runs alone");
+        }
         if seqs(&tranche).contains(KILLER) {
             deaths += 1;
             assert!(deaths <= 12, "the halving finds it");
             pass(world, LEASE_MS);
-            store.return_lost(10, 3).await.unwrap();
+            store.return_lost(10, CRASHES_MAX).await.unwrap();
             check(store, batch).await;
         } else {
             worker.complete(&tranche).await;
@@ -39,6 +44,43 @@ pub async fn rule_09_a_killing_line_fails_alone(world: &impl World) {
     assert_eq!((failed.seq, failed.line, failed.attempts), (KILLER, KILLER + 1, 0));
     assert_eq!(failed.error_code.as_deref(), Some(WORKER_LOST));
     check(store, batch).await;
+}
+
+/// Rule 9: an instance that dies holds other lines, each alone in its lease. However often that happens, only
+/// the one that ran alone when it died fails.
+pub async fn rule_09_a_killing_line_takes_no_other_with_it(world: &impl World) {
+    const KILLER: u64 = 5;
+    const CRASHES_MAX: u32 = 3;
+    let store = world.store();
+    let batch = batch_of(store, "ada", 8).await;
+    for life in 0.. {
+        assert!(life < 12, "the killer is found");
+        let worker = Worker::on(store);
+        let mut held = Vec::new();
+        while let Some(tranche) = worker.claim(1).await {
+            held.push(tranche);
+        }
+        // Suspects first, one after the other, each marked; the rest together.
+        let suspects = |tranche: &&Tranche| tranche.lease.crashes + 1 >= CRASHES_MAX;
+        for tranche in held.iter().filter(suspects) {
+            assert!(worker.mark(tranche).await);
+            if seqs(tranche).contains(KILLER) {
+                break;
+            }
+            worker.complete(tranche).await;
+        }
+        if held.is_empty() {
+            break;
+        }
+        pass(world, LEASE_MS);
+        store.return_lost(100, CRASHES_MAX).await.unwrap();
+        check(store, batch).await;
+    }
+    let counts = counts(store, batch).await;
+    assert_eq!((counts.completed, counts.failed), (7, 1));
+    let failed = results(store, batch).await;
+    let failed = failed.into_iter().find(|row| row.result.status == Status::Failed);
+    assert_eq!(failed.expect("one failed").result.seq, KILLER);
 }
 
 /// Rule 10: a retry storm makes few rows, and what is due becomes one tranche again.

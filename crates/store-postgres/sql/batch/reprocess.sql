@@ -1,21 +1,23 @@
--- Puts finished lines back: deletes their results (which stay in the history, as tries of class p_class), adds the sets (built from the same lines by the caller) to the
+-- Puts finished lines back: moves their results to those of earlier generations (the history has them, too, as attempts
+-- of class p_class), adds the sets (built from the same lines by the caller) to the
 -- returned rows, and reopens lanes and batch. Fails as stale (WR410) unless the batch is in the state and generation
 -- the caller saw and exactly these lines are finished and older than the new generation.
 -- Locks lanes sorted, then the batch; its first step is told.
 CREATE FUNCTION {fn}.reprocess(
     p_now timestamptz, p_owner text, p_batch uuid, p_from text, p_to text, p_phase text, p_old int, p_new int,
-    p_lines bigint[], b_lanes smallint[], b_lines text[], b_n int[], p_class text, s_words text[], s_errors text[]
+    p_lines bigint[], b_lanes smallint[], b_lines text[], b_n int[], p_class text, s_words text[], s_errors text[],
+    p_window_secs bigint
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_now  timestamptz;
-    v_owner text;
+    v_batch windrow.batches;
     v_gone bigint;
     v_done boolean := false;
     v      record;
     w      record;
 BEGIN /* batch/reprocess */
     PERFORM 1 FROM windrow.batch_lanes WHERE batch_id = p_batch ORDER BY lane FOR UPDATE;
-    SELECT owner INTO v_owner FROM windrow.batches
+    SELECT * INTO v_batch FROM windrow.batches
       WHERE id = p_batch AND state = p_from AND generation = p_old AND deleted_at IS NULL
         AND (p_owner IS NULL OR owner = p_owner) FOR UPDATE;
     IF NOT FOUND THEN
@@ -32,6 +34,14 @@ BEGIN /* batch/reprocess */
        SET state = p_to, generation = p_new, finalizing_at = NULL, closed_at = NULL, summary = NULL,
            final_by = NULL, final_until = NULL
      WHERE id = p_batch;
+    IF v_batch.closed_at IS NOT NULL THEN
+        -- It was closed, and begins a new window.
+        v_batch.window_secs := coalesce(p_window_secs, v_batch.window_secs);
+        UPDATE windrow.batches
+           SET window_secs = v_batch.window_secs, deadline = v_now + v_batch.window_secs * interval '1 s'
+         WHERE id = p_batch;
+        UPDATE windrow.batch_lanes SET deadline = v_now + v_batch.window_secs * interval '1 s' WHERE batch_id = p_batch;
+    END IF;
     UPDATE windrow.batch_lanes SET phase = p_phase
      WHERE batch_id = p_batch AND (phase <> 'done' OR lane = ANY (b_lanes));
     FOR w IN SELECT * FROM unnest(b_lanes, b_lines, b_n) u(lane, lines, n) LOOP
@@ -41,7 +51,13 @@ BEGIN /* batch/reprocess */
     FOR v IN WITH gone AS (
                 DELETE FROM windrow.results r
                  WHERE r.batch_id = p_batch AND r.line = ANY (p_lines) AND r.generation < p_new
-             RETURNING r.line, r.lane, r.status, r.generation, r.attempts, r.error_code, r.error),
+             RETURNING r.*),
+             moved AS (
+                INSERT INTO windrow.results_before
+                       (batch_id, line, generation, seq, created_at, lane, status, attempts, http_status, custom_id,
+                        error_code, error, response, shaped, normalised)
+                SELECT batch_id, line, generation, seq, created_at, lane, status, attempts, http_status, custom_id,
+                       error_code, error, response, shaped, normalised FROM gone),
              kept AS (
                 INSERT INTO windrow.attempts
                        (batch_id, line, generation, attempt, class, error_code, error, not_before, created_at)
@@ -63,6 +79,6 @@ BEGIN /* batch/reprocess */
         RAISE EXCEPTION 'lines of batch % have moved', p_batch USING ERRCODE = 'WR410';
     END IF;
     IF p_new > p_old THEN
-        PERFORM {fn}.tell_batch(v_now, p_batch, v_owner, 'reprocessed', p_to, p_new, NULL);
+        PERFORM {fn}.tell_batch(v_now, p_batch, v_batch.owner, 'reprocessed', p_to, p_new, NULL);
     END IF;
 END $$;

@@ -1,8 +1,10 @@
 -- Moves a batch from one running state to another and its lanes to the phase that goes with it, under the locks that
 -- claims take. Says false when the batch is no longer in the state the caller saw. Returns the batch when this made
--- its last lane done. Locks lanes sorted, then the batch; a batch that moved is told of.
+-- its last lane done. With p_window_secs a new window begins; one that is not late any more does not expire. Locks
+-- lanes sorted, then the batch; a batch that moved is told of.
 CREATE FUNCTION {fn}.steer_batch(
     p_now timestamptz, p_owner text, p_batch uuid, p_from text, p_to text, p_phase text, p_reason text,
+    p_window_secs bigint,
     OUT steered boolean, OUT finalizing uuid[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
@@ -21,6 +23,14 @@ BEGIN /* batch/steer_batch */
         RETURN;
     END IF;
     v_now := coalesce(p_now, clock_timestamp());
+    IF p_to = 'expiring' AND v_batch.deadline > v_now THEN
+        RETURN;
+    END IF;
+    IF p_window_secs IS NOT NULL THEN
+        UPDATE windrow.batches SET deadline = v_now + p_window_secs * interval '1 s', window_secs = p_window_secs
+         WHERE id = p_batch;
+        UPDATE windrow.batch_lanes SET deadline = v_now + p_window_secs * interval '1 s' WHERE batch_id = p_batch;
+    END IF;
     UPDATE windrow.batches
        SET state = p_to, last_error = coalesce(p_reason, last_error),
            cancelling_at = CASE WHEN p_to = 'cancelling' THEN coalesce(cancelling_at, v_now) ELSE cancelling_at END

@@ -1,6 +1,6 @@
 -- Answers calls and ends their messages; WR409 when a message is gone, or a call has its answer. Tells those who wait
 -- elsewhere, as far as a notification has room for the names. Behind partition/fence and call/lock_calls. c_reply is null
--- for an error.
+-- for an error. An answer that comes when its time is over is kept for a day.
 CREATE FUNCTION {fn}.commit_calls(
     p_now timestamptz, p_instance uuid, c_owner text[], c_request text[], c_partition int[], c_stream bigint[],
     c_position bigint[], c_reply bytea[], c_error text[]
@@ -36,7 +36,8 @@ BEGIN /* call/commit_calls */
     WITH answered AS (
         UPDATE windrow.calls c
            SET state = CASE WHEN u.reply IS NULL THEN 3 ELSE 2 END, reply = u.reply, error = u.error,
-               instance = p_instance, processed_at = v_now, updated_at = v_now
+               instance = p_instance, processed_at = v_now, updated_at = v_now,
+               expires_at = CASE WHEN c.expires_at <= v_now THEN v_now + interval '1 day' ELSE c.expires_at END
           FROM unnest(v_calls, c_reply, c_error) u(place, reply, error) WHERE c.ctid = u.place
         RETURNING c.waiter, 'c' || json_build_array(c.owner, c.request_id)::text AS told
     )

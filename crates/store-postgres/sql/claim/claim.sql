@@ -1,16 +1,20 @@
 -- Leases one tranche, in the claim order: the owner with the least in flight, then priority, deadline, batch; due
--- returned lines before untouched ones. Skips locked lanes; a claim that may wait (one that holds no lane yet) waits
+-- returned lines before untouched ones. Nothing of a batch whose window has ended. Skips locked lanes; a claim that may wait (one that holds no lane yet) waits
 -- for the best lane when all are locked. Uses lanes_ready. The lines in flight are summed over leases from token
 -- p_leases_from on (a hint: everything before it was gone when somebody looked), so that a held snapshot's dead
 -- versions are not waded through; the hint for next time is returned.
+-- p_upstreams and p_targets say in pairs which lanes may be claimed. A lane of the unknown upstream ('?') is bound, under
+-- its lock, to the one that p_binds has beside the pair.
 CREATE FUNCTION {fn}.claim(
-    p_now timestamptz, p_instance uuid, p_lease uuid, p_targets text[], p_only uuid, p_lines_max int,
+    p_now timestamptz, p_instance uuid, p_lease uuid, p_upstreams text[],
+    p_targets text[], p_binds text[], p_only uuid, p_lines_max int,
     p_lease_ms bigint, p_leases_from bigint, p_may_wait boolean,
     OUT leases_from bigint
 ) LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     v_now     timestamptz;
     v_holder  uuid;
+    v_upstreams text[] := p_upstreams;
     v_targets text[] := p_targets;
     v_best    record;
     v_lane    windrow.batch_lanes;
@@ -19,6 +23,7 @@ DECLARE
     v_want    int;
     v_n       int;
     v_lines   text;
+    v_bound   text;
     v_owners  jsonb;
     v_waited  boolean := NOT p_may_wait;
     v_limited boolean := false;
@@ -46,28 +51,31 @@ BEGIN /* claim/claim */
         v_lane := NULL;
         FOR v_best IN
             WITH RECURSIVE walk AS (
-                SELECT t AS target, (SELECT l.owner FROM windrow.batch_lanes l
-                                      WHERE l.target = t AND l.ready_at IS NOT NULL ORDER BY l.owner LIMIT 1) AS owner
-                  FROM unnest(v_targets) t
+                SELECT r.upstream, r.target, (SELECT l.owner FROM windrow.batch_lanes l
+                                               WHERE l.upstream = r.upstream AND l.target = r.target
+                                                 AND l.ready_at IS NOT NULL ORDER BY l.owner LIMIT 1) AS owner
+                  FROM unnest(v_upstreams, v_targets) r(upstream, target)
                 UNION ALL
-                SELECT w.target, (SELECT l.owner FROM windrow.batch_lanes l
-                                   WHERE l.target = w.target AND l.owner > w.owner AND l.ready_at IS NOT NULL
-                                   ORDER BY l.owner LIMIT 1)
+                SELECT w.upstream, w.target, (SELECT l.owner FROM windrow.batch_lanes l
+                                               WHERE l.upstream = w.upstream AND l.target = w.target
+                                                 AND l.owner > w.owner AND l.ready_at IS NOT NULL
+                                               ORDER BY l.owner LIMIT 1)
                   FROM walk w WHERE w.owner IS NOT NULL
             )
-            SELECT w.target, w.owner, b.batch_id, b.lane
+            SELECT w.upstream, w.target, w.owner, b.batch_id, b.lane
               FROM walk w
              CROSS JOIN LATERAL (
                 SELECT l.batch_id, l.lane, l.priority, l.deadline FROM windrow.batch_lanes l
-                 WHERE l.target = w.target AND l.owner = w.owner AND l.ready_at <= v_now
-                   AND (p_only IS NULL OR l.batch_id = p_only)
+                 WHERE l.upstream = w.upstream AND l.target = w.target AND l.owner = w.owner AND l.ready_at <= v_now
+                   AND (l.deadline IS NULL OR l.deadline > v_now) AND (p_only IS NULL OR l.batch_id = p_only)
                  ORDER BY l.priority DESC, l.deadline, l.batch_id, l.lane LIMIT 1) b
              WHERE w.owner IS NOT NULL
              ORDER BY coalesce((v_owners ->> w.owner)::bigint, 0), b.priority DESC, b.deadline, b.batch_id, b.lane
         LOOP
             SELECT * INTO v_lane FROM windrow.batch_lanes l
-             WHERE l.target = v_best.target AND l.owner = v_best.owner AND l.ready_at <= v_now AND l.phase = 'open'
-               AND (p_only IS NULL OR l.batch_id = p_only)
+             WHERE l.upstream = v_best.upstream AND l.target = v_best.target AND l.owner = v_best.owner
+               AND l.ready_at <= v_now AND l.phase = 'open'
+               AND (l.deadline IS NULL OR l.deadline > v_now) AND (p_only IS NULL OR l.batch_id = p_only)
              ORDER BY l.priority DESC, l.deadline, l.batch_id, l.lane LIMIT 1
                FOR UPDATE SKIP LOCKED;
             EXIT WHEN FOUND;
@@ -75,7 +83,8 @@ BEGIN /* claim/claim */
                 v_waited := true;
                 SELECT * INTO v_lane FROM windrow.batch_lanes l
                  WHERE l.batch_id = v_best.batch_id AND l.lane = v_best.lane AND l.phase = 'open'
-                   AND l.ready_at <= v_now FOR UPDATE;
+                   AND l.upstream = v_best.upstream AND l.ready_at <= v_now
+                   AND (l.deadline IS NULL OR l.deadline > v_now) FOR UPDATE;
                 EXIT WHEN FOUND;
             END IF;
         END LOOP;
@@ -110,11 +119,24 @@ BEGIN /* claim/claim */
         IF v_want = 0 THEN
             v_limited := true;
             -- No lane is waited for any more, so looking at all limits at once blocks nobody.
-            v_targets := ARRAY(
-                SELECT t FROM unnest(array_remove(v_targets, v_lane.target)) t
-                 WHERE NOT EXISTS (SELECT 1 FROM windrow.targets w WHERE w.target = t AND w.granted >= w.in_flight_max
-                          AND NOT EXISTS (SELECT 1 FROM windrow.permits p WHERE p.target = t AND p.granted > p.used)));
+            SELECT coalesce(array_agg(r.u), '{}'), coalesce(array_agg(r.t), '{}') INTO v_upstreams, v_targets
+              FROM unnest(v_upstreams, v_targets) r(u, t)
+             WHERE r.t <> v_lane.target
+               AND NOT EXISTS (SELECT 1 FROM windrow.targets w WHERE w.target = r.t AND w.granted >= w.in_flight_max
+                        AND NOT EXISTS (SELECT 1 FROM windrow.permits p WHERE p.target = r.t AND p.granted > p.used));
             CONTINUE;
+        END IF;
+        IF v_lane.upstream = '?' THEN
+            SELECT r.b INTO STRICT v_bound FROM unnest(p_upstreams, p_targets, p_binds) r(u, t, b)
+             WHERE r.u = '?' AND r.t = v_lane.target LIMIT 1;
+            UPDATE windrow.batch_lanes SET upstream = v_bound
+             WHERE batch_id = v_lane.batch_id AND lane = v_lane.lane;
+            v_lane.upstream := v_bound;
+            -- Once for all lanes of a batch that go there.
+            INSERT INTO windrow.acts (batch_id, id, at, actor, action)
+            SELECT v_lane.batch_id, gen_random_uuid(), v_now, 'instance ' || p_instance, 'bind to ' || v_bound
+             WHERE NOT EXISTS (SELECT 1 FROM windrow.acts a
+                                WHERE a.batch_id = v_lane.batch_id AND a.action = 'bind to ' || v_bound);
         END IF;
 
         IF v_kind.id IS NOT NULL THEN
@@ -131,9 +153,10 @@ BEGIN /* claim/claim */
             PERFORM {fn}.move_lines(v_lane.batch_id, v_lane.lane, v_n, 0, v_n, 0, 0, 0, 0);
         END IF;
         INSERT INTO windrow.leases
-               (id, instance_id, batch_id, lane, file_id, target, owner, attempts, crashes, generation, lines, n,
+               (id, instance_id, batch_id, lane, file_id, upstream, target, owner, attempts, crashes, generation, lines, n,
                 granted_n, granted_at, expires_at)
-        SELECT p_lease, p_instance, v_lane.batch_id, v_lane.lane, v_lane.file_id, v_lane.target, v_lane.owner,
+        SELECT p_lease, p_instance, v_lane.batch_id, v_lane.lane, v_lane.file_id, v_lane.upstream, v_lane.target,
+               v_lane.owner,
                coalesce(v_kind.attempts, 0), coalesce(v_kind.crashes, 0), b.generation, v_lines, v_n, v_n, v_now,
                v_now + p_lease_ms * interval '1 ms'
           FROM windrow.batches b WHERE b.id = v_lane.batch_id

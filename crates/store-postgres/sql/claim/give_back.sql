@@ -1,5 +1,6 @@
 -- Gives whole leases back: released (p_crashes_max null: nothing is counted) or lost (a crash is counted, the next
--- tranche is halved, and a line that is alone and crashed too often becomes a failed result).
+-- tranche is halved, and a line that is alone in its lease and crashed too often becomes a failed result when the lease is
+-- marked: it ran alone in its instance. Without the mark the loss is not counted: another line may be to blame).
 -- The caller has locked the leases, sorted. Locks lanes sorted, then batches, then permits.
 CREATE FUNCTION {fn}.give_back(
     p_now timestamptz, p_leases uuid[], p_crashes_max int,
@@ -9,6 +10,7 @@ DECLARE
     v_lease windrow.leases;
     v_lane  record;
     v_line  bigint;
+    v_last  boolean;
     v_fails int;
     v_backs int;
     v_done  uuid[] := '{}';
@@ -26,7 +28,8 @@ BEGIN /* claim/give_back */
                         WHERE l.id = ANY (p_leases) AND l.batch_id = v_lane.batch_id AND l.lane = v_lane.lane
                         ORDER BY l.id LOOP
             v_line := NULL;
-            IF v_lease.n = 1 AND v_lease.crashes + 1 >= p_crashes_max THEN
+            v_last := coalesce(v_lease.n = 1 AND v_lease.crashes + 1 >= p_crashes_max, false);
+            IF v_last AND v_lease.alone THEN
                 SELECT t.line INTO v_line FROM windrow.templates t
                  WHERE t.file_id = v_lease.file_id AND t.lane = v_lease.lane AND t.seq = v_lease.lines::bigint;
             END IF;
@@ -39,7 +42,7 @@ BEGIN /* claim/give_back */
                 v_fails := v_fails + 1;
             ELSE
                 PERFORM {fn}.add_returned(p_now, v_lease.batch_id, v_lease.lane, v_lease.attempts,
-                    v_lease.crashes + (p_crashes_max IS NOT NULL)::int,
+                    v_lease.crashes + (p_crashes_max IS NOT NULL AND NOT v_last)::int,
                     CASE WHEN p_crashes_max IS NOT NULL THEN least(greatest((v_lease.n + 1) / 2, 1), 1000)
                          WHEN v_lease.crashes > 0 THEN v_lease.granted_n END,
                     NULL, v_lease.lines, v_lease.n);

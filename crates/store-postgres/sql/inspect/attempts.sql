@@ -1,3 +1,3 @@
 -- The failed tries of a line, oldest first.
-SELECT /* inspect/attempts */ generation, attempt, class, error_code, error, not_before, created_at
+SELECT /* inspect/attempts */ generation, attempt, class, error_code, error, not_before, created_at, times
   FROM windrow.attempts WHERE batch_id = $1 AND line = $2 ORDER BY generation, attempt

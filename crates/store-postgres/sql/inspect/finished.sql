@@ -12,6 +12,8 @@ SELECT /* inspect/finished */ batch_id, line, seq, created_at, lane, status, att
                          WHERE r.batch_id = $1 AND r.line > $2 AND ($3::smallint[] IS NULL OR r.status = ANY ($3))
                            AND ($4::timestamptz IS NULL OR r.created_at >= $4)
                            AND ($5::timestamptz IS NULL OR r.created_at < $5)
+                           AND r.line <= coalesce($10::bigint, 9223372036854775807)
+                           AND ($11::text IS NULL OR r.custom_id = $11)
                          ORDER BY r.line LIMIT $6) p
                 WINDOW by_line AS (ORDER BY p.line)) c
          -- One row past the bound says that there are more; it comes without its bodies.

@@ -1,5 +1,5 @@
 -- The lanes of a batch with their counts.
-SELECT /* inspect/lanes */ l.lane, l.target, l.phase, l.total, s.cursor, s.returned, s.leased, s.completed, s.failed,
+SELECT /* inspect/lanes */ l.lane, l.upstream, l.target, l.phase, l.total, s.cursor, s.returned, s.leased, s.completed, s.failed,
        s.not_found, s.skipped
   FROM windrow.batch_lanes l
  CROSS JOIN LATERAL (SELECT * FROM windrow.lane_states n WHERE n.batch_id = l.batch_id AND n.lane = l.lane

@@ -1,9 +1,10 @@
 -- Tidies up to p_limit rows of each kind away, and skips what somebody else is at. An id stays as long as its message is on
 -- its way or among the dead letters. A stream goes only under its lock, without messages. Expired calls leave a
--- tombstone without arguments and answer; unanswered ones never expire.
+-- tombstone without arguments and answer; unanswered ones are ended by call/expire_calls. So do answers that the archive
+-- has kept for p_archived_ms, if that is given: uses calls_archive_kept.
 CREATE FUNCTION {fn}.tidy_messages(
     p_now timestamptz, p_dedupe_ms bigint, p_archive_ms bigint, p_tombstone_ms bigint, p_dead_ms bigint,
-    p_stream_ms bigint, p_limit bigint,
+    p_stream_ms bigint, p_limit bigint, p_archived_ms bigint,
     OUT ids bigint, OUT archived bigint, OUT expired bigint, OUT tombstones bigint, OUT dead bigint, OUT streams bigint
 ) LANGUAGE plpgsql SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
@@ -51,6 +52,16 @@ BEGIN /* message/tidy_messages */
            caller_object, caller_client, created_at, v_now, processed_at, expires_at, v_now FROM gone;
     GET DIAGNOSTICS v_n = ROW_COUNT;
     expired := expired + v_n;
+    IF p_archived_ms IS NOT NULL THEN
+        WITH old AS (
+            SELECT c.owner, c.request_id FROM windrow.calls_archive c
+             WHERE c.processed_at <= v_now - p_archived_ms * v_ms AND c.state < 4
+             ORDER BY c.processed_at LIMIT p_limit - expired FOR UPDATE SKIP LOCKED)
+        UPDATE windrow.calls_archive c SET state = 4, args = '', reply = NULL, error = NULL, updated_at = v_now
+          FROM old WHERE c.owner = old.owner AND c.request_id = old.request_id;
+        GET DIAGNOSTICS v_n = ROW_COUNT;
+        expired := expired + v_n;
+    END IF;
 
     WITH old AS (
         SELECT c.owner, c.request_id FROM windrow.calls c

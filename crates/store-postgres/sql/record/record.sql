@@ -1,17 +1,18 @@
 -- Records outcomes of leases that the caller believes to hold: results, history, what stays leased, the fold.
 -- Fails as stale (WR410) and changes nothing unless every lease is there with the expected token,
 -- version, outstanding lines and instance.
+-- Says which leases that keep lines must not go on (`stopped`).
 -- Locks leases (sorted), then, after the wide inserts, lanes (sorted), then batches, then permits.
 -- The l_ arrays are sorted by lease id; r_lease, a_lease and b_lease are positions in them, from 1.
 CREATE FUNCTION {fn}.record(
-    p_now timestamptz, p_instance uuid, p_claim_targets text[],
+    p_now timestamptz, p_instance uuid, p_claim_targets text[], p_entries_max int,
     l_id uuid[], l_token bigint[], l_version int[], l_lines text[], l_rest text[], l_rest_n int[],
     l_completed int[], l_failed int[], l_not_found int[], l_skipped int[],
     r_lease int[], r_line bigint[], r_seq bigint[], r_status smallint[], r_attempts int[], r_http smallint[],
     r_custom text[], r_code text[], r_error text[], r_response bytea[], r_shaped text[], r_normalised text[],
     a_lease int[], a_line bigint[], a_class text[], a_code text[], a_error text[], a_not_before timestamptz[],
     b_lease int[], b_tried boolean[], b_not_before timestamptz[], b_lines text[], b_n int[],
-    OUT finalizing uuid[]
+    OUT finalizing uuid[], OUT stopped uuid[]
 ) LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     v_now      timestamptz;
@@ -28,6 +29,7 @@ DECLARE
     v_n        int[];
     v_left     int[];
     v_done     uuid[] := '{}';
+    v_stop     boolean;
     v          record;
     w          record;
 BEGIN /* record/record */
@@ -44,6 +46,7 @@ BEGIN /* record/record */
     END IF;
     v_now := coalesce(p_now, clock_timestamp());
     finalizing := '{}';
+    stopped := '{}';
 
     INSERT INTO windrow.results
            (batch_id, line, seq, created_at, lane, status, attempts, generation, http_status, custom_id,
@@ -53,7 +56,16 @@ BEGIN /* record/record */
                   r_shaped, r_normalised)
            u(l, line, seq, status, tries, http, custom, code, err, resp, shaped, norm);
     IF cardinality(a_lease) > 0 THEN
+        -- Beyond the first entries a throttled attempt joins the one before it, by primary key; what joined conflicts below.
+        FOR w IN SELECT * FROM unnest(a_lease, a_line, a_class, a_code, a_error, a_not_before) u(l, line, class, code, err, at)
+                  WHERE u.class = 'throttled' AND v_tries[u.l] >= p_entries_max LOOP
+            UPDATE windrow.attempts SET attempt = attempt + 1, times = times + 1, error_code = w.code, error = w.err,
+                   not_before = w.at, created_at = v_now
+             WHERE batch_id = v_batch[w.l] AND line = w.line AND generation = v_gen[w.l] AND attempt = v_tries[w.l]
+               AND class = 'throttled';
+        END LOOP;
         INSERT INTO windrow.attempts
+               (batch_id, line, generation, attempt, class, error_code, error, not_before, created_at)
         SELECT v_batch[l], line, v_gen[l], v_tries[l] + 1, class, code, err, not_before, v_now
           FROM unnest(a_lease, a_line, a_class, a_code, a_error, a_not_before) u(l, line, class, code, err, not_before)
         ON CONFLICT DO NOTHING;
@@ -67,7 +79,12 @@ BEGIN /* record/record */
     FOR v IN SELECT b, l, sum(gone) AS gone, sum(c) AS c, sum(f) AS f, sum(m) AS m, sum(s) AS s
                FROM unnest(v_batch, v_lane, v_left, l_completed, l_failed, l_not_found, l_skipped) u(b, l, gone, c, f, m, s)
               GROUP BY b, l ORDER BY b, l LOOP
-        PERFORM 1 FROM windrow.batch_lanes WHERE batch_id = v.b AND lane = v.l FOR UPDATE;
+        SELECT phase <> 'open' OR coalesce(deadline <= v_now, false) INTO v_stop
+          FROM windrow.batch_lanes WHERE batch_id = v.b AND lane = v.l FOR UPDATE;
+        IF v_stop THEN
+            stopped := stopped || ARRAY(SELECT u.id FROM unnest(l_id, l_rest_n, v_batch, v_lane) u(id, n, b, l)
+                                         WHERE u.b = v.b AND u.l = v.l AND u.n > 0);
+        END IF;
         IF v.gone > v.c + v.f + v.m + v.s THEN
             FOR w IN SELECT * FROM unnest(b_lease, b_tried, b_not_before, b_lines, b_n) u(i, tried, at, lines, n)
                       WHERE v_batch[i] = v.b AND v_lane[i] = v.l LOOP

@@ -15,6 +15,11 @@ BEGIN /* sweep/reap */
             SELECT line FROM windrow.results WHERE batch_id = v_id ORDER BY line LIMIT p_rows_max);
         GET DIAGNOSTICS v_n = ROW_COUNT;
         rows := rows + v_n;
+        DELETE FROM windrow.results_before WHERE batch_id = v_id AND (line, generation) IN (
+            SELECT line, generation FROM windrow.results_before WHERE batch_id = v_id
+             ORDER BY line, generation LIMIT p_rows_max - rows);
+        GET DIAGNOSTICS v_n = ROW_COUNT;
+        rows := rows + v_n;
         DELETE FROM windrow.attempts WHERE batch_id = v_id AND (line, generation, attempt) IN (
             SELECT line, generation, attempt FROM windrow.attempts WHERE batch_id = v_id
              ORDER BY line, generation, attempt LIMIT p_rows_max - rows);

@@ -10,10 +10,10 @@ use uuid::Uuid;
 use windrow_domain::Stream;
 use windrow_store::call::{Answer, CallResult, NewCall};
 use windrow_store::error::Result;
-use windrow_store::message::{MessageRef, Running};
+use windrow_store::message::{MessageRef, ProcessingReport, error_text};
 
 use crate::db::Param;
-use crate::message::{Refs, json, kept, place};
+use crate::message::{Refs, json, place};
 
 /// Calls to be asked, sorted by the bytes of owner and stream.
 pub(crate) struct Submits<'a> {
@@ -85,17 +85,21 @@ impl<'a> Submits<'a> {
 
     /// Messages of the calls that were not there before, in the order of the commit.
     pub(crate) fn submitted(&self, answer: &[Row]) -> Vec<MessageRef> {
+        self.places(answer).into_iter().flatten().collect()
+    }
+
+    /// For each call, in the order in which they were given: where its message is, unless it is a repeat.
+    pub(crate) fn places(&self, answer: &[Row]) -> Vec<Option<MessageRef>> {
         let Some(row) = answer.first() else { return Vec::new() };
         let partitions: Vec<i32> = row.get("o_partition");
         let streams: Vec<i64> = row.get("o_stream");
         let positions: Vec<Option<i64>> = row.get("o_position");
-        let mut places: Vec<(usize, MessageRef)> = Vec::with_capacity(positions.len());
+        let mut places = vec![None; positions.len()];
         for (at, position) in positions.into_iter().enumerate() {
-            let found = position.map(|position| place(partitions[at], streams[at], position));
-            places.extend(found.map(|found| (self.order[at], found)));
+            places[self.order[at]] =
+                position.map(|position| place(partitions[at], streams[at], position));
         }
-        places.sort_unstable();
-        places.into_iter().map(|(_, place)| place).collect()
+        places
     }
 }
 
@@ -107,7 +111,7 @@ pub(crate) struct RunningCalls {
 }
 
 impl RunningCalls {
-    pub(crate) fn of(running: &[Running]) -> Self {
+    pub(crate) fn of(running: &[ProcessingReport]) -> Self {
         Self {
             refs: Refs::of(running.iter().map(|one| one.at)),
             attempts: running.iter().map(|one| one.attempts.cast_signed()).collect(),
@@ -145,7 +149,7 @@ impl<'a> Answers<'a> {
         };
         let error = |call: &'a CallResult| match &call.answer {
             Answer::Reply(_) => None,
-            Answer::Error(error) => Some(kept(error)),
+            Answer::Error(error) => Some(error_text(error)),
         };
         Self {
             owners: calls.iter().map(|call| call.key.owner.as_str()).collect(),

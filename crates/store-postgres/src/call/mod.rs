@@ -11,18 +11,19 @@ use jiff::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
+use windrow_domain::call::{CANCELLED, EXPIRED, LAST_ERROR, cancelled_error};
 use windrow_domain::{CallState, InstanceId};
 use windrow_store::Scope;
 use windrow_store::call::{
-    Call, CallKey, CallStats, Calls, CallsQuery, METHODS_MAX, MethodRetries, NewCall, StatsQuery,
-    Submitted,
+    Call, CallKey, CallStats, Calls, CallsQuery, METHODS_MAX, MethodRetries, NewCall,
+    ObjectRetries, RetriesQuery, StatsQuery, Submitted,
 };
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::inspect::{Binding, Cursor, Page};
 
-use crate::db::{Sql, Statement, sql};
+use crate::db::{Param, Sql, Statement, sql};
 use crate::inspect::page;
-use crate::message::{json, place};
+use crate::message::{Refs, json, place};
 use crate::sweep::SECS_MAX;
 use crate::{PostgresBackend, rows};
 
@@ -63,6 +64,64 @@ impl Calls for PostgresBackend {
         let position: Option<i64> = row.get("o_position");
         let at = position.map(|at| place(row.get("o_partition"), row.get("o_stream"), at));
         Ok(Submitted { call, at })
+    }
+
+    async fn submit_calls(&self, calls: Vec<NewCall>) -> Result<Vec<Submitted>> {
+        let submits = Submits::of(&calls)?;
+        let now = self.db.now();
+        let owners: Vec<&str> = calls.iter().map(|call| call.key.owner.as_str()).collect();
+        let requests: Vec<&str> = calls.iter().map(|call| call.key.request_id.as_str()).collect();
+        let keys: [Param<'_>; 2] = [(&owners, Type::TEXT_ARRAY), (&requests, Type::TEXT_ARRAY)];
+        let none = Refs::of(std::iter::empty());
+        let locked = [&keys[..], &none.params()].concat();
+        let asked = submits.params(&now);
+        let statements = [
+            Statement { sql: sql!("call/lock_owners"), params: &keys[..1] },
+            Statement { sql: Sql::value("call/lock_calls"), params: &locked },
+            Statement { sql: Sql::rows("call/submit_calls"), params: &asked },
+            Statement { sql: sql!("call/calls_by_key"), params: &keys },
+        ];
+        let answers = self.db.call(&statements).await?;
+        let places = submits.places(&answers[2]);
+        let found = answers[3].iter().map(read_call).collect::<Result<Vec<_>>>()?;
+        if found.len() != calls.len() || places.len() != calls.len() {
+            return Err(Error::of(Kind::Corrupt));
+        }
+        let submitted = found.into_iter().zip(places);
+        Ok(submitted.map(|(call, at)| Submitted { call, at }).collect())
+    }
+
+    async fn cancel_call(&self, key: &CallKey, reason: Option<String>) -> Result<Call> {
+        let (owner, request) = key_params(key);
+        let error = cancelled_error(reason.as_deref());
+        let params = [
+            (&self.db.now() as _, Type::TIMESTAMPTZ),
+            (&owner as _, Type::TEXT),
+            (&request as _, Type::TEXT),
+            (&error as _, Type::TEXT),
+            (&CANCELLED as _, Type::TEXT),
+        ];
+        let found = [(&owner as _, Type::TEXT), (&request as _, Type::TEXT)];
+        let calls = [
+            Statement { sql: Sql::value("call/cancel_call"), params: &params },
+            Statement { sql: sql!("call/call"), params: &found },
+        ];
+        let answers = self.db.call(&calls).await?;
+        read_call(answers[1].first().ok_or_else(|| Error::of(Kind::Corrupt))?)
+    }
+
+    async fn expire_calls(&self, limit: u32) -> Result<Vec<CallKey>> {
+        let params = [
+            (&self.db.now() as _, Type::TIMESTAMPTZ),
+            (&i64::from(limit) as _, Type::INT8),
+            (&EXPIRED as _, Type::TEXT),
+            (&LAST_ERROR as _, Type::TEXT),
+        ];
+        let found = self.db.rows(Sql::rows("call/expire_calls"), &params).await?;
+        let key = |row: &Row| {
+            Ok(CallKey { owner: rows::owner(row)?, request_id: rows::name(row, "request_id")? })
+        };
+        found.iter().map(key).collect()
     }
 
     async fn call(&self, key: &CallKey) -> Result<Call> {
@@ -133,6 +192,20 @@ impl Calls for PostgresBackend {
             ..read_stats(&answers[1][0])
         })
     }
+
+    async fn call_retries(&self, scope: &Scope, query: RetriesQuery) -> Result<Vec<ObjectRetries>> {
+        let most = i64::try_from(METHODS_MAX).expect("a small number");
+        let params = [
+            (&self.db.now() as _, Type::TIMESTAMPTZ),
+            (&scope.owner() as _, Type::TEXT),
+            (&millis(query.window_ms) as _, Type::INT8),
+            (&i32::try_from(query.above).unwrap_or(i32::MAX) as _, Type::INT4),
+            (&most as _, Type::INT8),
+        ];
+        let calls = [PLAN_ANEW, Statement { sql: sql!("call/object_retries"), params: &params }];
+        let answers = self.db.snapshot(&calls).await?;
+        Ok(answers[1].iter().map(object_retries).collect())
+    }
 }
 
 /// Ahead of statements whose filters may be missing.
@@ -152,6 +225,18 @@ fn method_retries(row: &Row) -> MethodRetries {
         method: row.get("method"),
         calls: rows::count(row, "calls"),
         retries_mean: row.get("retries_mean"),
+    }
+}
+
+fn object_retries(row: &Row) -> ObjectRetries {
+    let most: i32 = row.get("retries_max");
+    ObjectRetries {
+        object_type: row.get("object_type"),
+        object_id: row.get("object_id"),
+        method: row.get("method"),
+        calls: rows::count(row, "calls"),
+        retries_mean: row.get("retries_mean"),
+        retries_max: most.max(0).cast_unsigned(),
     }
 }
 

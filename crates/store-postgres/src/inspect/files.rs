@@ -30,10 +30,7 @@ pub(super) async fn files(
         Some(id) => Some(key(&behind(file(store, scope, id).await)?)),
         None => Cursor::open(&binding, query.after.as_deref())?,
     };
-    let sql = match query.ascending {
-        true => sql!("inspect/files_ascending"),
-        false => sql!("inspect/files"),
-    };
+    let sql = if query.ascending { sql!("inspect/files_ascending") } else { sql!("inspect/files") };
     let params = [
         (&scope.owner() as _, Type::TEXT),
         (&query.purpose as _, Type::TEXT),

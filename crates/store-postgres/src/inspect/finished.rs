@@ -11,9 +11,9 @@ use windrow_store::error::Result;
 use windrow_store::inspect::{Binding, Cursor, FinishedLine, FinishedQuery, Page};
 use windrow_store::record::Finished;
 
-use crate::db::sql;
+use crate::db::{Sql, sql};
 use crate::{PostgresBackend, rows};
-/// Batches looked at before the next look, when a page goes through several.
+/// Batches that one statement reads, when a page goes through several; the next ones take another.
 const BATCHES_AT_ONCE: i64 = 64;
 
 /// The key of a page: the batch and the line it ended at.
@@ -26,6 +26,7 @@ pub(super) async fn page(
 ) -> Result<Page<FinishedLine>> {
     let limit = i64::from(query.limit);
     let filters = (query.batch, &query.statuses, &query.job_type, query.from, query.to);
+    let filters = (filters, query.line, &query.custom_id);
     let binding = Binding::new("finished", scope, &filters);
     let after: Option<Key> = Cursor::open(&binding, query.after.as_deref())?;
     let (mut lines, mut left, mut is_full) = (Vec::new(), query.bytes_max, false);
@@ -37,7 +38,7 @@ pub(super) async fn page(
             let wanted = limit + 1 - i64::try_from(lines.len()).expect("bounded by PAGE_MAX");
             let room = Room { rows: wanted, bytes: left, first: lines.is_empty() };
             let part = of_batch(store, &query, *batch, start, &room).await?;
-            is_full = part.is_full;
+            is_full = part.unread.is_some();
             let bytes = part.lines.iter().map(FinishedLine::body_bytes).sum();
             left = left.map(|left| left.saturating_sub(bytes));
             lines.extend(part.lines);
@@ -69,8 +70,8 @@ struct Room {
 /// What a batch gave to a page.
 struct LinesOfBatch {
     lines: Vec<FinishedLine>,
-    /// There is another line, and no room for its bodies.
-    is_full: bool,
+    /// The next line, when there is no room for its bodies.
+    unread: Option<u64>,
 }
 
 async fn batch_ids(
@@ -97,13 +98,33 @@ async fn of_batch(
     after: i64,
     room: &Room,
 ) -> Result<LinesOfBatch> {
+    let sql = if query.statuses.is_empty() || query.statuses.contains(&Status::Completed) {
+        sql!("inspect/finished")
+    } else {
+        sql!("inspect/unsuccessful")
+    };
+    let current = read(store, sql, query, batch, after, room).await?;
+    if !(query.earlier && query.batch.is_some()) {
+        return Ok(current);
+    }
+    let earlier = sql!("inspect/finished_before");
+    Ok(current.merge(read(store, earlier, query, batch, after, room).await?, room))
+}
+
+async fn read(
+    store: &PostgresBackend,
+    sql: Sql,
+    query: &FinishedQuery,
+    batch: Uuid,
+    after: i64,
+    room: &Room,
+) -> Result<LinesOfBatch> {
     let statuses: Option<Vec<i16>> = (!query.statuses.is_empty())
         .then(|| query.statuses.iter().map(|status| status.code()).collect());
-    let sql = match query.statuses.is_empty() || query.statuses.contains(&Status::Completed) {
-        true => sql!("inspect/finished"),
-        false => sql!("inspect/unsuccessful"),
-    };
     let bytes = room.bytes.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
+    // One line is a range of the key with one place in it.
+    let only = query.line.map(|line| i64::try_from(line).unwrap_or(i64::MAX));
+    let after = only.map_or(after, |line| after.max(line.saturating_sub(1)));
     let params = [
         (&batch as _, Type::UUID),
         (&after as _, Type::INT8),
@@ -114,12 +135,38 @@ async fn of_batch(
         (&query.bodies as _, Type::BOOL),
         (&bytes as _, Type::INT8),
         (&room.first as _, Type::BOOL),
+        (&only as _, Type::INT8),
+        (&query.custom_id as _, Type::TEXT),
     ];
     let mut found = store.db.rows(sql, &params).await?;
     let fit = found.iter().take_while(|row| row.get("fits")).count();
-    let is_full = fit < found.len();
+    let unread = found.get(fit).map(|row| rows::count(row, "line"));
     found.truncate(fit);
-    Ok(LinesOfBatch { lines: found.iter().map(line).collect::<Result<_>>()?, is_full })
+    Ok(LinesOfBatch { lines: found.iter().map(line).collect::<Result<_>>()?, unread })
+}
+
+impl LinesOfBatch {
+    /// These and earlier results of other lines, in order, as far as both were read and fit together.
+    fn merge(mut self, other: Self, room: &Room) -> Self {
+        let earlier = other.lines.into_iter().map(|line| FinishedLine { earlier: true, ..line });
+        self.lines.extend(earlier);
+        self.lines.sort_unstable_by_key(|line| line.result.line);
+        let mut unread = [self.unread, other.unread].into_iter().flatten().min();
+        if let Some(unread) = unread {
+            self.lines.retain(|line| line.result.line < unread);
+        }
+        let (left, mut sum) = (room.bytes.unwrap_or(u64::MAX), 0_u64);
+        let fits = self.lines.iter().take_while(|line| {
+            sum = sum.saturating_add(line.body_bytes());
+            sum <= left
+        });
+        let fit = fits.count().max(usize::from(room.first));
+        if let Some(line) = self.lines.get(fit) {
+            unread = Some(line.result.line);
+            self.lines.truncate(fit);
+        }
+        Self { lines: self.lines, unread }
+    }
 }
 
 fn line(row: &Row) -> Result<FinishedLine> {
@@ -132,6 +179,7 @@ fn line(row: &Row) -> Result<FinishedLine> {
         lane: rows::lane(row),
         finished_at: row.get("created_at"),
         generation: rows::small(row, "generation"),
+        earlier: false,
         result: Finished {
             seq: rows::count(row, "seq"),
             line: rows::count(row, "line"),

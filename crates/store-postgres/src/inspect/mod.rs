@@ -21,8 +21,9 @@ use windrow_store::batch::Batch;
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::ingest::{File, LineError};
 use windrow_store::inspect::{
-    Attempt, AttemptCounts, BatchRows, BatchesQuery, Binding, Cursor, FileLane, FilesQuery,
-    FinishedLine, FinishedQuery, Inspect, LaneStatus, Page, PendingLine, PendingQuery, behind,
+    AttemptCounts, BatchRows, BatchesQuery, Binding, Cursor, FileLane, FilesQuery, FinishedLine,
+    FinishedQuery, Holder, Inspect, LaneStatus, Page, PastAttempt, PendingLine, PendingQuery,
+    behind,
 };
 
 use crate::db::sql;
@@ -93,12 +94,20 @@ impl Inspect for PostgresBackend {
         let lane = |row: &tokio_postgres::Row| {
             Ok(LaneStatus {
                 lane: rows::lane(row),
+                upstream: rows::upstream(row)?,
                 target: rows::target(row)?,
                 phase: rows::read(row, "phase")?,
                 counts: rows::counts(row),
             })
         };
         found.iter().map(lane).collect()
+    }
+
+    async fn holders(&self, scope: &Scope, batch: BatchId) -> Result<Vec<Holder>> {
+        self.batch(scope, batch).await?;
+        let params = [(&batch.0 as _, Type::UUID), (&self.db.now() as _, Type::TIMESTAMPTZ)];
+        let found = self.db.rows(sql!("inspect/holders"), &params).await?;
+        Ok(found.iter().map(rows::holder).collect())
     }
 
     async fn audit_log(&self, scope: &Scope, batch: BatchId) -> Result<Vec<AuditEntry>> {
@@ -115,15 +124,24 @@ impl Inspect for PostgresBackend {
         Ok(found.iter().rev().map(act).collect())
     }
 
-    async fn attempts(&self, scope: &Scope, batch: BatchId, line: u64) -> Result<Vec<Attempt>> {
-        self.batch(scope, batch).await?;
+    async fn attempts(&self, scope: &Scope, batch: BatchId, line: u64) -> Result<Vec<PastAttempt>> {
+        let file = self.batch(scope, batch).await?.file;
         let line = i64::try_from(line).unwrap_or(i64::MAX);
         let params = [(&batch.0 as _, Type::UUID), (&line as _, Type::INT8)];
         let found = self.db.rows(sql!("inspect/attempts"), &params).await?;
+        if found.is_empty() {
+            let params =
+                [(&file.0 as _, Type::UUID), (&line as _, Type::INT8), (&batch.0 as _, Type::UUID)];
+            let answer = self.db.rows(sql!("inspect/has_line"), &params).await?;
+            if !answer.first().is_some_and(|row| row.get("has_line")) {
+                return Err(Error::of(Kind::Missing).because(format!("it has no line {line}")));
+            }
+        }
         let attempt = |row: &tokio_postgres::Row| {
-            Ok(Attempt {
+            Ok(PastAttempt {
                 generation: rows::small(row, "generation"),
                 attempt: rows::small(row, "attempt"),
+                times: rows::small(row, "times"),
                 class: rows::read(row, "class")?,
                 error_code: row.get("error_code"),
                 error: row.get("error"),
@@ -140,16 +158,20 @@ impl Inspect for PostgresBackend {
         }
         let lines: Vec<_> = lines.iter().filter_map(|line| i64::try_from(*line).ok()).collect();
         let unknown = Class::ALL.into_iter().filter(|class| !class.is_answered());
+        let uncounted = Class::ALL.into_iter().filter(|class| !class.is_counted());
         let params = [
             (&batch.0 as _, Type::UUID),
             (&lines as _, Type::INT8_ARRAY),
             (&unknown.map(Class::as_str).collect::<Vec<_>>() as _, Type::TEXT_ARRAY),
+            (&uncounted.map(Class::as_str).collect::<Vec<_>>() as _, Type::TEXT_ARRAY),
+            (&Class::Reprocessed.as_str() as _, Type::TEXT),
         ];
         let found = self.db.lone(sql!("inspect/tries"), &params).await?;
         let counts = |row: &tokio_postgres::Row| AttemptCounts {
             line: rows::count(row, "line"),
             tried: rows::small(row, "tried"),
             answered: rows::small(row, "answered"),
+            uncounted: rows::small(row, "uncounted"),
         };
         Ok(found.iter().map(counts).collect())
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tokio_postgres::types::Type;
-use windrow_domain::{BatchId, LaneNo, LineSet};
+use windrow_domain::{BatchId, InstanceId, LaneNo, LineSet};
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::inspect::{BatchRows, LaneRows};
 
@@ -28,11 +28,14 @@ pub(super) async fn read(store: &PostgresBackend, batch: BatchId) -> Result<Batc
     for row in lanes.iter().filter(|row| row.get::<_, Option<i16>>("lane").is_some()) {
         let lane_rows = LaneRows {
             lane: rows::lane(row),
+            upstream: rows::upstream(row)?,
             phase: rows::read(row, "phase")?,
             cursor: rows::count(row, "cursor"),
             counts: rows::counts(row),
             returned: Vec::new(),
             leased: Vec::new(),
+            leased_for: Vec::new(),
+            alone: Vec::new(),
             finished: Default::default(),
             results: 0,
         };
@@ -44,8 +47,16 @@ pub(super) async fn read(store: &PostgresBackend, batch: BatchId) -> Result<Batc
     let stray = || Error::of(Kind::Corrupt).because("rows of a lane it does not have");
     for row in sets {
         let lane_rows = lanes_read.get_mut(&rows::lane(row)).ok_or_else(stray)?;
-        let into = if row.get("leased") { &mut lane_rows.leased } else { &mut lane_rows.returned };
-        into.push(rows::read(row, "lines")?);
+        let lines: LineSet = rows::read(row, "lines")?;
+        if row.get("leased") {
+            if row.get("alone") {
+                lane_rows.alone.push((InstanceId(row.get("instance_id")), lines.clone()));
+            }
+            lane_rows.leased.push(lines);
+            lane_rows.leased_for.push(rows::upstream(row)?);
+        } else {
+            lane_rows.returned.push(lines);
+        }
     }
     let mut finished = BTreeMap::<(LaneNo, usize), Vec<u64>>::new();
     for row in results {

@@ -10,29 +10,19 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 use windrow_store::error::Result;
 use windrow_store::message::{
-    Commit, Committed, ERROR_BYTES_MAX, Exchange, Exchanged, HISTORY_MAX, MessageRef,
+    Commit, Committed, Exchange, Exchanged, HISTORY_MAX, MessageRef, error_text,
 };
 
 use super::insert::{MessageArrays, consumers};
 use super::read::{Reads, work};
 use super::stream_cache::StreamCache;
 use crate::call::{Answers, RunningCalls, Submits};
-use crate::db::{Inside, Param, Sql, Statement, sql};
+use crate::db::{Param, Sql, Statement, TransactionClient, sql};
 use crate::error::{is_mistaken, with_versions};
 use crate::event::Appends;
 use crate::object::States;
 use crate::partition::Fences;
-use crate::record::storable;
 use crate::{PostgresBackend, member};
-
-/// What is kept of an error.
-pub(crate) fn kept(error: &str) -> Cow<'_, str> {
-    let mut end = error.len().min(ERROR_BYTES_MAX);
-    while !error.is_char_boundary(end) {
-        end -= 1;
-    }
-    storable(&error[..end])
-}
 
 /// Places of messages as parallel arrays.
 #[derive(Default)]
@@ -84,6 +74,7 @@ struct Effects<'a> {
     dead: Refs,
     dead_ids: Vec<Uuid>,
     dead_errors: Vec<Cow<'a, str>>,
+    dead_counts: Vec<bool>,
     appends: Appends<'a>,
     states: States<'a>,
     answers: Answers<'a>,
@@ -119,14 +110,15 @@ impl<'a> Effects<'a> {
             consumers: by.iter().filter_map(|one| one.consumer.as_deref()).collect(),
             done: Refs::of(done.iter().map(|one| one.at)),
             failed: Refs::of(failed.iter().map(|one| one.at)),
-            failed_errors: failed.iter().map(|one| kept(&one.error)).collect(),
+            failed_errors: failed.iter().map(|one| error_text(&one.error)).collect(),
             failed_times: failed.iter().map(|one| one.not_before).collect(),
             failed_waitings: failed.iter().map(|one| consumers(&one.waiting)).collect(),
             failed_counts: failed.iter().map(|one| one.counts).collect(),
             history_max: i32::try_from(HISTORY_MAX).expect("a small number"),
             dead: Refs::of(commit.dead.iter().map(|one| one.at)),
             dead_ids: commit.dead.iter().map(|one| one.id.0).collect(),
-            dead_errors: commit.dead.iter().map(|one| kept(&one.error)).collect(),
+            dead_errors: commit.dead.iter().map(|one| error_text(&one.error)).collect(),
+            dead_counts: commit.dead.iter().map(|one| one.counts).collect(),
             appends: Appends::of(&commit.events),
             states: States::of(&commit.states),
             answers: Answers::of(&commit.calls),
@@ -185,8 +177,11 @@ impl<'a> Effects<'a> {
         );
         let sql = Sql::value("message/commit_failed");
         add(!commit.failed.is_empty(), EffectAnswer::Rest, sql, self.failed_params());
-        let given_up =
-            [(&self.dead_ids as _, Type::UUID_ARRAY), (&self.dead_errors as _, Type::TEXT_ARRAY)];
+        let given_up = [
+            (&self.dead_ids as _, Type::UUID_ARRAY),
+            (&self.dead_errors as _, Type::TEXT_ARRAY),
+            (&self.dead_counts as _, Type::BOOL_ARRAY),
+        ];
         let dead = [&[now][..], &self.dead.params(), &given_up].concat();
         add(!commit.dead.is_empty(), EffectAnswer::Rest, Sql::value("message/commit_dead"), dead);
         let happened = self.appends.params(&self.now).to_vec();
@@ -220,7 +215,7 @@ fn changes_calls(commit: &Commit) -> bool {
         || !commit.failed.is_empty()
 }
 
-/// Whose answer says something.
+/// The effect that a statement of a commit writes, so that its answer is read as what it is.
 #[derive(Clone, Copy)]
 enum EffectAnswer {
     Sent,
@@ -259,13 +254,11 @@ impl PostgresBackend {
             calls.push(Statement { sql: Sql::rows("message/read_owned"), params });
         }
         // Streams and calls that others wait for are let go before the disk has answered. Answers and
-        // events are not: whoever sees one may act on it outside of this database.
+        // events are not: a reader of one may act on it outside of this database.
         let is_waited_for = !commit.messages.is_empty() || !commit.running.is_empty();
         let early = is_waited_for && commit.calls.is_empty() && commit.events.is_empty();
-        let answers = match early {
-            true => self.db.call_early(&calls).await,
-            false => self.db.call(&calls).await,
-        };
+        let answers =
+            if early { self.db.call_early(&calls).await } else { self.db.call(&calls).await };
         let answers = answers.map_err(with_versions)?;
         let committed = effects.committed(&statements, &answers, &self.streams);
         let work = match &read {
@@ -276,7 +269,11 @@ impl PostgresBackend {
     }
 
     /// A commit that ends a transaction which others began, and proved the fences in.
-    pub(crate) async fn write_inside(&self, client: Inside, commit: &Commit) -> Result<Committed> {
+    pub(crate) async fn write_inside(
+        &self,
+        client: TransactionClient,
+        commit: &Commit,
+    ) -> Result<Committed> {
         let effects = Effects::of(self.db.now(), commit)?;
         let statements = effects.statements(commit);
         let calls: Vec<Statement<'_>> =

@@ -7,7 +7,7 @@ use windrow_domain::DeadLetterId;
 use windrow_store::Scope;
 use windrow_store::error::Result;
 use windrow_store::inspect::{Binding, Cursor, Page};
-use windrow_store::message::{DeadLetter, Message, MessagesQuery, PastTry};
+use windrow_store::message::{DeadLetter, Message, MessagesQuery, PastFailure};
 
 use crate::PostgresBackend;
 use crate::db::sql;
@@ -82,14 +82,14 @@ fn letter(row: &Row) -> Result<DeadLetter> {
     })
 }
 
-fn history(row: &Row) -> Result<Vec<PastTry>> {
+fn history(row: &Row) -> Result<Vec<PastFailure>> {
     let Some(text) = row.get::<_, Option<&str>>("history") else { return Ok(Vec::new()) };
     let attempts: Vec<(i64, String)> =
         serde_json::from_str(text).map_err(|cause| rows::corrupt("history", cause))?;
     let past = |(micros, error)| {
         let at =
             Timestamp::from_microsecond(micros).map_err(|cause| rows::corrupt("history", cause))?;
-        Ok(PastTry { at, error })
+        Ok(PastFailure { at, error })
     };
     attempts.into_iter().map(past).collect()
 }

@@ -30,7 +30,7 @@ use crate::partition::number;
 use crate::sweep::SECS_MAX;
 use crate::{PostgresBackend, rows};
 
-pub(crate) use commit::{Refs, kept};
+pub(crate) use commit::Refs;
 pub(crate) use stream_cache::StreamCache;
 
 #[async_trait]
@@ -127,17 +127,22 @@ impl Messages for PostgresBackend {
         found.iter().map(backlog).collect()
     }
 
-    async fn prune_messages(&self, upkeep: MessageRetention, limit: u32) -> Result<PrunedMessages> {
+    async fn prune_messages(
+        &self,
+        retention: MessageRetention,
+        limit: u32,
+    ) -> Result<PrunedMessages> {
         let bounded = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX).min(SECS_MAX * 1000);
         let params = [
             (&self.db.now() as _, Type::TIMESTAMPTZ),
-            (&bounded(upkeep.dedupe_ms) as _, Type::INT8),
-            (&bounded(upkeep.archive_ms) as _, Type::INT8),
-            (&bounded(upkeep.tombstone_ms) as _, Type::INT8),
-            (&upkeep.dead_ms.map(bounded) as _, Type::INT8),
-            (&bounded(upkeep.stream_ms) as _, Type::INT8),
+            (&bounded(retention.dedupe_ms) as _, Type::INT8),
+            (&bounded(retention.archive_ms) as _, Type::INT8),
+            (&bounded(retention.tombstone_ms) as _, Type::INT8),
+            (&retention.dead_ms.map(bounded) as _, Type::INT8),
+            (&bounded(retention.stream_ms) as _, Type::INT8),
             (&i64::from(limit) as _, Type::INT8),
-            (&upkeep.event_ms.map(bounded) as _, Type::INT8),
+            (&retention.event_ms.map(bounded) as _, Type::INT8),
+            (&retention.archived_ms.map(bounded) as _, Type::INT8),
         ];
         let sql = sql!("message/prune");
         let found = self.db.rows(sql, &params).await?;

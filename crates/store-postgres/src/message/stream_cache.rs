@@ -14,7 +14,7 @@ const KNOWN_MAX: usize = 50_000;
 /// A stream: whose, in which queue, its name.
 pub(super) type StreamKey<'a> = (&'a str, i16, &'a str);
 
-/// Numbers by stream.
+/// The numbers of streams that were met, by owner, queue and name.
 #[derive(Debug, Default)]
 pub(crate) struct StreamCache(Mutex<HashMap<String, i64>>);
 

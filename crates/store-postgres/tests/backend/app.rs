@@ -46,7 +46,8 @@ impl Reader {
         store.set_up(setup()).await.unwrap();
         let instance = InstanceId::new();
         let (service, host) = ("tests".to_owned(), "here".to_owned());
-        let member = NewMember { instance, service, host, pid: 1, metadata: "{}".to_owned() };
+        let member =
+            NewMember { instance, service, host, pid: 1, metadata: "{}".to_owned(), lock: None };
         store.register(member).await.unwrap();
         let wanted: Vec<u16> = (0..PARTITIONS).collect();
         let taken = store.take_partitions(instance, &wanted).await.unwrap();
@@ -478,7 +479,7 @@ impl Script for Sets {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_own_transaction_sets_ends_with_it() {
     let database = fresh().await;
-    let options = Options { pool_max: 1, ..Options::new(database.url()) };
+    let options = Options::new(database.url()).pool_max(1);
     let reader = Reader::join(PostgresStore::connect(options).await.unwrap()).await;
     for succeeds in [true, false, true] {
         let was = Arc::default();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use tokio::task::JoinSet;
 use windrow_domain::{BatchId, InstanceId};
@@ -167,7 +168,8 @@ async fn a_server_out_of_connections_is_unavailable_until_one_is_free() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pool_in_use_is_busy_until_a_connection_comes_back() {
     let database = fresh().await;
-    let options = Options { pool_max: 1, acquire_ms_max: 100, ..Options::new(database.url()) };
+    let options =
+        Options::new(database.url()).pool_max(1).acquire_timeout(Duration::from_millis(100));
     let lone = PostgresStore::connect(options).await.unwrap();
     let running = batch(&lone, file(&lone, 10).await).await;
 
@@ -190,6 +192,6 @@ async fn a_pool_in_use_is_busy_until_a_connection_comes_back() {
 
     holder.batch_execute("ROLLBACK").await.unwrap();
     tasks.join_next().await.unwrap().unwrap().unwrap();
-    lone.resume_batch(&Scope::All, running).await.unwrap();
+    lone.resume_batch(&Scope::All, running, None).await.unwrap();
     assert_eq!(lone.lease_tranche(me, claim).await.unwrap().unwrap().lines.len(), 5);
 }

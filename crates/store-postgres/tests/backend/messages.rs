@@ -11,8 +11,8 @@ use windrow_store::call::{Answer, CallKey, CallResult, CallsQuery, NewCall, Stat
 use windrow_store::event::{Append, NewEvent, Snapshot};
 use windrow_store::member::NewMember;
 use windrow_store::message::{
-    Commit, Dead, Done, Exchange, FailedTry, Message, MessageRetention, MessagesQuery, NewMessage,
-    Read, ReadFrom, Running, Started,
+    Commit, Dead, Done, Exchange, FailedAttempt, Message, MessageRetention, MessagesQuery,
+    NewMessage, ProcessingReport, Read, ReadFrom, Started,
 };
 use windrow_store::object::{ObjectKey, PutState};
 use windrow_store::partition::{Fence, Setup};
@@ -89,7 +89,8 @@ impl Runner {
         store.set_up(setup).await.unwrap();
         let instance = InstanceId::new();
         let (service, host) = ("tests".to_owned(), "here".to_owned());
-        let member = NewMember { instance, service, host, pid: 1, metadata: "{}".to_owned() };
+        let member =
+            NewMember { instance, service, host, pid: 1, metadata: "{}".to_owned(), lock: None };
         store.register(member).await.unwrap();
         let wanted: Vec<u16> = (0..PARTITIONS).collect();
         let taken = store.take_partitions(instance, &wanted).await.unwrap();
@@ -130,15 +131,16 @@ pub(crate) async fn run_every_verb(store: &PostgresStore) {
     drop(store.listen(me).await.unwrap());
     store.set_idle(me, true).await.unwrap();
     store.set_idle(me, false).await.unwrap();
-    let upkeep = MessageRetention {
+    let retention = MessageRetention {
         dedupe_ms: 0,
         archive_ms: 0,
+        archived_ms: None,
         tombstone_ms: 0,
         dead_ms: Some(0),
         stream_ms: 0,
         event_ms: Some(0),
     };
-    assert!(store.prune_messages(upkeep, 1000).await.unwrap().total() > 0);
+    assert!(store.prune_messages(retention, 1000).await.unwrap().total() > 0);
     store.backlog().await.unwrap();
     store.clear_suspects(me, &runner.fences).await.unwrap();
     let freed = store.release_partitions(me, &runner.fences).await.unwrap();
@@ -159,7 +161,7 @@ async fn work(store: &PostgresStore, runner: &Runner, prefix: &str) {
     let found = store.read_owned(runner.read(1000)).await.unwrap().messages;
     let at = |no: usize| found.iter().find(|message| message.id == id(no)).unwrap().at;
     let consumed = |name: &str| Done { at: at(6), consumer: Some(name.to_owned()) };
-    let failed = FailedTry {
+    let failed = FailedAttempt {
         at: at(1),
         error: "no".to_owned(),
         not_before: jiff::Timestamp::from_second(1).unwrap(),
@@ -172,7 +174,7 @@ async fn work(store: &PostgresStore, runner: &Runner, prefix: &str) {
         started: vec![Started { at: at(0) }],
         done: vec![consumed("a"), consumed("b"), Done { at: at(0), consumer: None }],
         failed: vec![failed],
-        dead: vec![Dead { at: at(2), id: letter, error: "no".to_owned() }],
+        dead: vec![Dead { at: at(2), id: letter, error: "no".to_owned(), counts: true }],
         states: vec![PutState { key: key.clone(), state: Some(Bytes::from_static(b"s")) }],
         events: vec![append(&id(0), id(0))],
         messages: vec![message(Queue::Outbox, &id(0), id(7))],
@@ -196,7 +198,7 @@ async fn ask(store: &PostgresStore, runner: &Runner, prefix: &str) {
     let submitted = store.submit_call(new.clone()).await.unwrap();
     assert!(store.submit_call(new.clone()).await.unwrap().at.is_none());
     let (at, not_before) = (submitted.at.unwrap(), None);
-    let running = vec![Running { at, attempts: 0, not_before }];
+    let running = vec![ProcessingReport { at, attempts: 0, not_before }];
     store.commit(Commit { running, ..runner.effects() }).await.unwrap();
     let reply = Answer::Reply(Bytes::from_static(b"42"));
     let answer = CallResult { key: new.key.clone(), at, answer: reply };
@@ -292,7 +294,7 @@ impl Watched {
                 let (inbox, others): (Vec<_>, Vec<_>) =
                     found.into_iter().partition(|one| one.queue == Queue::Inbox);
                 commit = runner.ending(&inbox);
-                commit.running = others.iter().map(Running::of).collect();
+                commit.running = others.iter().map(ProcessingReport::of).collect();
                 commit.started = inbox.iter().map(|one| Started { at: one.at }).collect();
             }
         })

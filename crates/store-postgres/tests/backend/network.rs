@@ -45,13 +45,11 @@ impl Far {
         let server = Upstream::parse(&url).expect("the test server is reached by TCP");
         let address = (server.host, server.port).to_socket_addrs().unwrap().next().unwrap();
         let proxy = Proxy::start(address).await.unwrap();
-        let options = Options {
-            acquire_ms_max: 500,
-            lock_ms_max: 500,
-            statement_ms_max: 1_000,
-            idle_ms_max: 1_000,
-            ..Options::new(proxy.url(&url))
-        };
+        let options = Options::new(proxy.url(&url))
+            .acquire_timeout(Duration::from_millis(500))
+            .lock_timeout(Duration::from_millis(500))
+            .statement_timeout(Duration::from_secs(1))
+            .idle_timeout(Duration::from_secs(1));
         let far = PostgresStore::connect(options).await.unwrap();
         let near = store(&url).await;
         let batch = batch(&near, file(&near, LINES).await).await;

@@ -3,7 +3,9 @@
 
 use tokio::task::JoinSet;
 use windrow_domain::{DeadLetterId, Queue};
-use windrow_store::message::{Commit, Dead, Done, FailedTry, MessageRef, MessagesQuery, Started};
+use windrow_store::message::{
+    Commit, Dead, Done, FailedAttempt, MessageRef, MessagesQuery, Started,
+};
 use windrow_store::{Kind, Messages, Scope};
 
 use crate::messages::{Runner, message};
@@ -13,14 +15,17 @@ use crate::support::{Session, fresh, store, until};
 fn ways(runner: &Runner, at: MessageRef) -> Vec<(&'static str, Commit)> {
     let (error, not_before) = ("no".to_owned(), jiff::Timestamp::from_second(1).unwrap());
     let again =
-        FailedTry { at, error: error.clone(), not_before, waiting: Vec::new(), counts: true };
+        FailedAttempt { at, error: error.clone(), not_before, waiting: Vec::new(), counts: true };
     vec![
         ("started", Commit { started: vec![Started { at }], ..runner.effects() }),
         ("failed", Commit { failed: vec![again], ..runner.effects() }),
         ("done", Commit { done: vec![Done { at, consumer: None }], ..runner.effects() }),
         (
             "dead",
-            Commit { dead: vec![Dead { at, id: DeadLetterId::new(), error }], ..runner.effects() },
+            Commit {
+                dead: vec![Dead { at, id: DeadLetterId::new(), error, counts: true }],
+                ..runner.effects()
+            },
         ),
     ]
 }

@@ -5,7 +5,9 @@ use bytes::Bytes;
 use windrow_domain::{DeadLetterId, Expected, Queue};
 use windrow_store::call::{Answer, CallResult};
 use windrow_store::event::Append;
-use windrow_store::message::{Commit, Dead, Done, FailedTry, MessageRef, Running, Started};
+use windrow_store::message::{
+    Commit, Dead, Done, FailedAttempt, MessageRef, ProcessingReport, Started,
+};
 use windrow_store::object::{ObjectKey, PutState};
 use windrow_store::{Calls, Events, Messages};
 use windrow_store_postgres::{Options, PostgresStore};
@@ -53,7 +55,12 @@ async fn work(store: &PostgresStore, runner: &Runner, prefix: &str) {
     let states = |state: Option<&'static [u8]>| {
         (0..SOME).map(move |no| PutState { key: key(no), state: state.map(Bytes::from_static) })
     };
-    let dead = |at: &MessageRef| Dead { at: *at, id: DeadLetterId::new(), error: "no".to_owned() };
+    let dead = |at: &MessageRef| Dead {
+        at: *at,
+        id: DeadLetterId::new(),
+        error: "no".to_owned(),
+        counts: true,
+    };
     let first = Commit {
         started: at[..2 * SOME].iter().map(|at| Started { at: *at }).collect(),
         failed: at[SOME..2 * SOME].iter().map(|at| failed(*at)).collect(),
@@ -89,20 +96,20 @@ async fn work(store: &PostgresStore, runner: &Runner, prefix: &str) {
     store.submit_call(call(&id(0), &format!("{prefix}-alone"))).await.unwrap();
 }
 
-fn failed(at: MessageRef) -> FailedTry {
+fn failed(at: MessageRef) -> FailedAttempt {
     let not_before = jiff::Timestamp::from_second(1).unwrap();
-    FailedTry { at, error: "no".to_owned(), not_before, waiting: Vec::new(), counts: true }
+    FailedAttempt { at, error: "no".to_owned(), not_before, waiting: Vec::new(), counts: true }
 }
 
-fn running(at: MessageRef) -> Running {
-    Running { at, attempts: 0, not_before: None }
+fn running(at: MessageRef) -> ProcessingReport {
+    ProcessingReport { at, attempts: 0, not_before: None }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_planned_on_empty_tables_finds_rows_by_key_in_full_ones() {
     let database = fresh().await;
     let session = Session::open(&database.url()).await.unwrap();
-    let options = Options { pool_max: 1, ..Options::new(database.url()) };
+    let options = Options::new(database.url()).pool_max(1);
     let store = PostgresStore::connect(options).await.unwrap();
     let runner = Runner::join(&store).await;
     for table in LARGE {

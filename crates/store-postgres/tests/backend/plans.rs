@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
 use windrow_domain::{BatchId, InstanceId, LeaseId};
-use windrow_store::claim::Request;
+use windrow_store::claim::{Poll, Request};
 use windrow_store::inspect::{BatchesQuery, FinishedQuery, PendingQuery};
 use windrow_store::record::{Outcomes, Turn};
 use windrow_store::{Claim, Finalise, Inspect, Record, Scope, Sweep};
@@ -137,8 +137,8 @@ impl Watched {
         })
         .await;
         self.during("waiting", async |store| {
-            store.waiting(None, 100).await.unwrap();
-            store.waiting(Some(large), 100).await.unwrap();
+            store.waiting(Poll::targets(100)).await.unwrap();
+            store.waiting(Poll { only: Some(large), ..Poll::targets(100) }).await.unwrap();
         })
         .await;
         self.during("extend", async |store| {

@@ -33,7 +33,7 @@ pub(crate) async fn fresh() -> Database {
 
 /// A store with four connections at most.
 pub(crate) async fn store(url: &str) -> PostgresStore {
-    PostgresStore::connect(Options { pool_max: 4, ..Options::new(url) }).await.unwrap()
+    PostgresStore::connect(Options::new(url).pool_max(4)).await.unwrap()
 }
 
 /// A session of the test's own, beside the store's.
@@ -150,8 +150,9 @@ pub(crate) async fn batch(store: &PostgresStore, file: FileId) -> BatchId {
 
 /// A claim of so many lines under a new lease.
 pub(crate) fn request(lines_max: u32) -> Request {
-    let targets = vec![target()];
-    Request { lease: LeaseId::new(), targets, only: None, lines_max, lease_ms: LEASE_MS }
+    let routes = vec![target().into()];
+    let (lease, binds) = (LeaseId::new(), false);
+    Request { lease, routes, binds, only: None, lines_max, lease_ms: LEASE_MS }
 }
 
 /// Every line of the tranche completed.

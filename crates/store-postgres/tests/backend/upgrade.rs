@@ -65,7 +65,7 @@ async fn a_database_that_was_never_migrated_is_corrupt_until_it_is() {
 async fn a_column_of_a_newer_program_is_not_noticed_by_open_connections() {
     let database = fresh().await;
     // One connection, so that what was prepared before is what runs after.
-    let options = Options { pool_max: 1, ..Options::new(database.url()) };
+    let options = Options::new(database.url()).pool_max(1);
     let older = PostgresStore::connect(options).await.unwrap();
     run_every_verb(&older).await;
     let newer = Session::open(&database.url()).await.unwrap();

@@ -5,11 +5,12 @@ use windrow_domain::attempt::Status;
 use windrow_domain::{AuditEntryId, BatchId, FileId, InstanceId, KeyId, LineSet, OutputKind, Role};
 use windrow_store::audit_log::NewAuditEntry;
 use windrow_store::batch::{Reprocess, Select};
+use windrow_store::claim::Poll;
 use windrow_store::finalise::{NewOutput, Rows};
 use windrow_store::ingest::{FileVerdict, LineError};
 use windrow_store::inspect::{BatchesQuery, FilesQuery, FinishedQuery, PendingQuery};
 use windrow_store::key::{KeysQuery, NewKey};
-use windrow_store::member::NewMember;
+use windrow_store::member::{Evidence, NewMember};
 use windrow_store::record::{Fold, Outcomes};
 use windrow_store::sweep::Retention;
 use windrow_store::{
@@ -57,7 +58,8 @@ async fn let_in(store: &PostgresStore) {
 async fn join(store: &PostgresStore) -> InstanceId {
     let instance = InstanceId::new();
     let (service, host) = ("tests".to_owned(), "here".to_owned());
-    let member = NewMember { instance, service, host, pid: 1, metadata: "{}".to_owned() };
+    let member =
+        NewMember { instance, service, host, pid: 1, metadata: "{}".to_owned(), lock: None };
     store.register(member).await.unwrap();
     store.heartbeat(instance).await.unwrap();
     store.take_duty(instance, "sweep", 1).await.unwrap();
@@ -91,9 +93,16 @@ async fn work(store: &PostgresStore, me: InstanceId, running: BatchId) {
     let only =
         |lines_max| windrow_store::claim::Request { only: Some(running), ..request(lines_max) };
     store.pause_batch(ALL, running, Some("a reason".to_owned())).await.unwrap();
-    store.resume_batch(ALL, running).await.unwrap();
-    assert!(!store.waiting(None, 10).await.unwrap().is_empty());
-    assert!(!store.waiting(Some(running), 10).await.unwrap().is_empty());
+    store.resume_batch(ALL, running, None).await.unwrap();
+    assert!(!store.waiting(Poll::targets(10)).await.unwrap().waiting.is_empty());
+    assert!(
+        !store
+            .waiting(Poll { only: Some(running), ..Poll::targets(10) })
+            .await
+            .unwrap()
+            .waiting
+            .is_empty()
+    );
     let first = store.lease_tranche(me, only(10)).await.unwrap().unwrap();
     let extended = store.extend_leases(me, vec![first.lease.held.id], LEASE_MS).await.unwrap();
     assert_eq!(extended.extended.len(), 1);
@@ -141,7 +150,8 @@ async fn end(store: &PostgresStore, me: InstanceId, running: BatchId) {
         Select::Lines(LineSet::span(1, 3)),
     ];
     for select in ways {
-        let step = Reprocess { batch: running, select, generation: None, lines_max: 5 };
+        let step =
+            Reprocess { batch: running, select, generation: None, lines_max: 5, window_secs: None };
         assert!(store.reprocess(ALL, step).await.unwrap().moved > 0);
         while let Some(tranche) = store.lease_tranche(me, request(20)).await.unwrap() {
             store.record(me, vec![completed(&tranche)]).await.unwrap();
@@ -171,7 +181,7 @@ async fn leave(store: &PostgresStore, me: InstanceId) {
     store.return_lost(10, 3).await.unwrap();
     store.expire_batches(10).await.unwrap();
     store.tombstone(me).await.unwrap();
-    store.reap_members(LEASE_MS, 10).await.unwrap();
+    assert!(store.bury(me, Evidence::LockGot).await.unwrap(), "it is tombstoned already");
     let keep = 86_400;
     let retention =
         Retention { closed_batch_secs: Some(keep), open_file_secs: keep, member_secs: keep };

@@ -36,7 +36,8 @@ impl PostgresWorld {
 
     async fn over(database: Database, url: String, transaction_pooler: bool) -> Self {
         let time = Time::given(Timestamp::from_second(1_800_000_000).unwrap());
-        let options = Options { pool_max: 6, transaction_pooler, time, ..Options::new(url) };
+        let options =
+            Options::new(url).pool_max(6).transaction_pooler(transaction_pooler).time(time);
         let store = PostgresStore::connect(options.clone()).await.unwrap();
         Self { options, store, database }
     }

@@ -1,5 +1,5 @@
 -- The failed tries of a line, oldest first.
-SELECT /* inspect/attempts */ generation, attempt, class, error_code, error, not_before, created_at
+SELECT /* inspect/attempts */ generation, attempt, class, error_code, error, not_before, created_at, times
 FROM attempts
 WHERE batch_id = ?1 AND line = ?2
 ORDER BY generation, attempt

@@ -8,5 +8,5 @@ SET cursor = cursor + ?3,
     not_found = not_found + ?8,
     skipped = skipped + ?9
 WHERE batch_id = ?1 AND lane = ?2
-RETURNING batch_id, lane, phase, ready_at,
-    total, cursor, returned, leased, completed, failed, not_found, skipped
+RETURNING batch_id, lane, phase, claimable_at,
+    total, cursor, returned, leased, completed, failed, not_found, skipped, upstream

@@ -1,5 +1,5 @@
 -- Everybody, by the time they joined.
 SELECT /* member/list */ instance_id, service, host, pid, metadata, joined_at, heartbeat_at,
-    tombstoned_at
+    tombstoned_at, boot_id, lock_device, lock_inode, lock_path
 FROM members
 ORDER BY joined_at, instance_id

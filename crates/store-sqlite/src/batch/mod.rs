@@ -5,15 +5,16 @@
 use async_trait::async_trait;
 use rusqlite::{Row, params};
 use windrow_domain::batch::{Event, apply};
-use windrow_domain::{BatchId, FileId, State};
+use windrow_domain::{BatchId, FileId, Owner, State, UpstreamId};
 use windrow_store::audit_log::{AUDIT_ENTRIES_MAX, NewAuditEntry};
-use windrow_store::batch::{Batch, Batches, NewBatch, Reprocess, Reprocessed};
+use windrow_store::batch::{Batch, Batches, Continue, NewBatch, Reprocess, Reprocessed};
 use windrow_store::ingest::{FileState, FileVerdict, errors_json};
 use windrow_store::{Error, Kind, Result, Scope};
 
 use crate::tx::{Tx, invalid, sql};
 use crate::{SqliteBackend, batch_events, ingest, lane_counts, rows};
 
+mod reopen;
 mod reprocess;
 
 #[async_trait]
@@ -40,14 +41,32 @@ impl Batches for SqliteBackend {
         self.write(move |tx| steer(tx, &scope, batch, Event::Paused, reason.as_deref())).await
     }
 
-    async fn resume_batch(&self, scope: &Scope, batch: BatchId) -> Result<Batch> {
+    async fn resume_batch(
+        &self,
+        scope: &Scope,
+        batch: BatchId,
+        window_secs: Option<u64>,
+    ) -> Result<Batch> {
         let scope = scope.clone();
-        self.write(move |tx| steer(tx, &scope, batch, Event::Resumed, None)).await
+        self.write(move |tx| {
+            let resumed = steer(tx, &scope, batch, Event::Resumed, None)?;
+            if window_secs.is_none() {
+                return Ok(resumed);
+            }
+            reopen::begin_window(tx, batch, window_secs)?;
+            find(tx, &scope, batch)
+        })
+        .await
     }
 
     async fn cancel_batch(&self, scope: &Scope, batch: BatchId) -> Result<Batch> {
         let scope = scope.clone();
         self.write(move |tx| steer(tx, &scope, batch, Event::Cancelled, None)).await
+    }
+
+    async fn continue_batch(&self, scope: &Scope, how: Continue) -> Result<Batch> {
+        let scope = scope.clone();
+        self.write(move |tx| reopen::go_on(tx, &scope, &how)).await
     }
 
     async fn reprocess(&self, scope: &Scope, step: Reprocess) -> Result<Reprocessed> {
@@ -58,6 +77,22 @@ impl Batches for SqliteBackend {
     async fn delete_batch(&self, scope: &Scope, batch: BatchId) -> Result<()> {
         let scope = scope.clone();
         self.write(move |tx| delete(tx, &scope, batch)).await
+    }
+
+    async fn move_batch(
+        &self,
+        scope: &Scope,
+        batch: BatchId,
+        upstream: UpstreamId,
+        entry: NewAuditEntry,
+    ) -> Result<Batch> {
+        let scope = scope.clone();
+        self.write(move |tx| {
+            add_audit_entry(tx, &scope, batch, &entry)?;
+            tx.run(sql!("batch/move_lanes"), params![batch.0.into_bytes(), upstream.as_str()])?;
+            find(tx, &scope, batch)
+        })
+        .await
     }
 
     async fn add_audit_entry(
@@ -97,7 +132,13 @@ pub(crate) fn read_batch(row: &Row<'_>) -> rusqlite::Result<Batch> {
         summary: row.get(16)?,
         errors,
         output_secs: row.get::<_, Option<i64>>(26)?.map(i64::cast_unsigned),
+        window_secs: row.get::<_, Option<i64>>(28)?.map(i64::cast_unsigned),
         counts: rows::counts(row, 18)?,
+        upstreams: {
+            let mut upstreams: Vec<UpstreamId> = rows::json(row, 27)?;
+            upstreams.sort_unstable();
+            upstreams
+        },
     })
 }
 
@@ -127,7 +168,7 @@ fn create(tx: &Tx<'_>, new: &NewBatch) -> Result<Batch> {
         }
     };
     if !state.is_closed() {
-        check_open(tx, new)?;
+        check_open(tx, &new.owner, new.open_max)?;
     }
     insert(tx, new, state)?;
     let created = find(tx, &Scope::All, new.id)?;
@@ -136,11 +177,11 @@ fn create(tx: &Tx<'_>, new: &NewBatch) -> Result<Batch> {
     Ok(created)
 }
 
-/// `Limited` when the owner has as many open batches as it may have. One writer: nobody comes between.
-fn check_open(tx: &Tx<'_>, new: &NewBatch) -> Result<()> {
-    let Some(open_max) = new.open_max else { return Ok(()) };
-    let open =
-        tx.sure(sql!("batch/count_open"), [new.owner.as_str()], |row| rows::count(row, 0))?;
+/// `Limited` when the owner has as many open batches as it may have. With one writer, no other call
+/// can come between this look and the insert.
+fn check_open(tx: &Tx<'_>, owner: &Owner, open_max: Option<u32>) -> Result<()> {
+    let Some(open_max) = open_max else { return Ok(()) };
+    let open = tx.sure(sql!("batch/count_open"), [owner.as_str()], |row| rows::count(row, 0))?;
     if open < u64::from(open_max) {
         return Ok(());
     }
@@ -189,15 +230,26 @@ fn insert(tx: &Tx<'_>, new: &NewBatch, state: State) -> Result<()> {
         deadline,
         state.is_closed().then_some(tx.now),
         new.output_secs.map(rows::int),
-        (!new.errors.is_empty()).then(|| errors_json(new.errors.clone()))
+        (!new.errors.is_empty()).then(|| errors_json(new.errors.clone())),
+        new.window_secs.map(rows::int)
     ];
     tx.run(sql!("batch/insert"), batch)?;
     if state == State::Failed {
         return Ok(());
     }
     let due = deadline.unwrap_or(i64::MAX);
-    let lanes =
-        params![id, file, new.owner.as_str(), new.priority, due, tx.now, lane_counts::ALWAYS];
+    let by_target = serde_json::to_string(&new.upstreams.by_target).expect("names are text");
+    let lanes = params![
+        id,
+        file,
+        new.owner.as_str(),
+        new.priority,
+        due,
+        tx.now,
+        lane_counts::ALWAYS,
+        by_target,
+        new.upstreams.others.as_str()
+    ];
     match tx.run(sql!("batch/insert_lanes"), lanes)? {
         0 => Err(tx.corrupt("a sealed file has no lanes")),
         _ => Ok(()),

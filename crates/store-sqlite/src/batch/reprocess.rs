@@ -13,10 +13,11 @@ use windrow_domain::{BatchId, LaneNo, LineSet, Phase};
 use windrow_store::batch::{Reprocess, Reprocessed, Select, put_back_error};
 use windrow_store::{Error, Kind, Result, Scope};
 
+use super::reopen;
 use crate::lane_counts::{self, Delta, LaneKey};
 use crate::returned::{self, Bucket};
 use crate::tx::{Tx, sql};
-use crate::{batch_events, ingest, rows};
+use crate::{batch_events, rows};
 
 /// A finished line to run again.
 struct Finished {
@@ -29,12 +30,7 @@ struct Finished {
 pub(super) fn step(tx: &Tx<'_>, scope: &Scope, step: &Reprocess) -> Result<Reprocessed> {
     let batch = super::find(tx, scope, step.batch)?;
     let to = apply(batch.state, Event::Reprocessed).map_err(Error::refusal)?;
-    if let Err(gone) = ingest::find(tx, batch.file) {
-        return match gone.kind {
-            Kind::Missing => Err(Error::of(Kind::Conflict).because("its file was dropped")),
-            _ => Err(gone),
-        };
-    }
+    reopen::check_file(tx, &batch)?;
     let generation = match step.generation {
         None => batch.generation + 1,
         Some(given) if given == batch.generation => given,
@@ -48,9 +44,10 @@ pub(super) fn step(tx: &Tx<'_>, scope: &Scope, step: &Reprocess) -> Result<Repro
     if lines.is_empty() {
         return Ok(Reprocessed { generation: batch.generation, moved: 0, more: false });
     }
-    let (from, to_word) = (batch.state.as_str(), to.as_str());
-    let reopened = params![batch.id.0.into_bytes(), from, to_word, generation];
-    tx.run(sql!("batch/reopen"), reopened)?;
+    reopen::reopen(tx, batch.id, batch.state, to, generation)?;
+    if batch.state.is_closed() {
+        reopen::begin_window(tx, batch.id, step.window_secs)?;
+    }
     put_back(tx, batch.id, &lines, Phase::of(to))?;
     if generation > batch.generation {
         let reopened = super::find(tx, scope, batch.id)?;
@@ -111,12 +108,15 @@ fn read(tx: &Tx<'_>, sql: &str, params: impl Params) -> Result<Vec<Finished>> {
 fn put_back(tx: &Tx<'_>, batch: BatchId, lines: &[Finished], phase: Phase) -> Result<()> {
     let mut lanes = BTreeMap::<LaneNo, (Vec<u64>, Delta)>::new();
     let mut keep = tx.prepare(sql!("batch/keep_result"))?;
+    let mut move_away = tx.prepare(sql!("batch/move_result"))?;
     let mut delete = tx.prepare(sql!("batch/delete_result"))?;
     for line in lines {
         let (class, word) = (Class::Reprocessed.as_str(), Status::ALL[line.status].as_str());
         let (id, no) = (batch.0.into_bytes(), rows::int(line.line));
         let kept = params![id, no, tx.now, class, word, put_back_error(Status::ALL[line.status])];
         keep.execute(kept).map_err(|cause| tx.failed(cause))?;
+        let gone = params![batch.0.into_bytes(), rows::int(line.line)];
+        move_away.execute(gone).map_err(|cause| tx.failed(cause))?;
         let gone = params![batch.0.into_bytes(), rows::int(line.line)];
         delete.execute(gone).map_err(|cause| tx.failed(cause))?;
         let (seqs, delta) = lanes.entry(line.lane).or_default();

@@ -3,6 +3,7 @@
 //! Holds throughout: a call without an answer has exactly one message in its object's stream; every
 //! change is guarded by the call having no answer yet.
 
+mod cancel;
 mod stats;
 
 use async_trait::async_trait;
@@ -10,10 +11,11 @@ use rusqlite::{Row, params};
 use uuid::Uuid;
 use windrow_domain::{CallState, InstanceId, Queue};
 use windrow_store::call::{
-    Answer, Call, CallKey, CallResult, CallStats, Calls, CallsQuery, NewCall, StatsQuery, Submitted,
+    Answer, Call, CallKey, CallResult, CallStats, Calls, CallsQuery, NewCall, ObjectRetries,
+    RetriesQuery, StatsQuery, Submitted,
 };
 use windrow_store::inspect::Page;
-use windrow_store::message::{MessageRef, Running};
+use windrow_store::message::{MessageRef, ProcessingReport, error_text};
 use windrow_store::{Error, Kind, Result, Scope};
 
 use crate::message::send::{self, Letter};
@@ -24,6 +26,19 @@ use crate::{SqliteBackend, inspect, partition, rows};
 impl Calls for SqliteBackend {
     async fn submit_call(&self, call: NewCall) -> Result<Submitted> {
         self.write(move |tx| submit(tx, &call)).await
+    }
+
+    async fn submit_calls(&self, calls: Vec<NewCall>) -> Result<Vec<Submitted>> {
+        self.write(move |tx| calls.iter().map(|call| submit(tx, call)).collect()).await
+    }
+
+    async fn cancel_call(&self, key: &CallKey, reason: Option<String>) -> Result<Call> {
+        let key = key.clone();
+        self.write(move |tx| cancel::cancel(tx, &key, reason.as_deref())).await
+    }
+
+    async fn expire_calls(&self, limit: u32) -> Result<Vec<CallKey>> {
+        self.write(move |tx| cancel::expire(tx, limit)).await
     }
 
     async fn call(&self, key: &CallKey) -> Result<Call> {
@@ -43,6 +58,11 @@ impl Calls for SqliteBackend {
     async fn call_stats(&self, scope: &Scope, query: StatsQuery) -> Result<CallStats> {
         let scope = scope.clone();
         self.read(move |tx| stats::read(tx, &scope, query)).await
+    }
+
+    async fn call_retries(&self, scope: &Scope, query: RetriesQuery) -> Result<Vec<ObjectRetries>> {
+        let scope = scope.clone();
+        self.read(move |tx| stats::retries(tx, &scope, query)).await
     }
 }
 
@@ -143,10 +163,14 @@ pub(crate) fn start(tx: &Tx<'_>, owner: &str, id: &str, instance: InstanceId) ->
     unanswered(id, tx.run(sql!("call/start"), begun)?)
 }
 
-/// A call runs for long. Nothing happens when it is answered or was put off: whoever tells it is late.
-pub(crate) fn run_on(tx: &Tx<'_>, running: &Running, instance: InstanceId) -> Result<()> {
-    let Running { at: MessageRef { partition, stream_no, position }, attempts, not_before } =
-        running;
+/// A call runs for long. Nothing happens when it is answered or was put off: then the report is
+/// late.
+pub(crate) fn run_on(tx: &Tx<'_>, running: &ProcessingReport, instance: InstanceId) -> Result<()> {
+    let ProcessingReport {
+        at: MessageRef { partition, stream_no, position },
+        attempts,
+        not_before,
+    } = running;
     let shown = params![
         partition,
         rows::int(*stream_no),
@@ -159,8 +183,8 @@ pub(crate) fn run_on(tx: &Tx<'_>, running: &Running, instance: InstanceId) -> Re
     tx.run(sql!("call/commit_running"), shown).map(drop)
 }
 
-/// A call waits for another try. `Conflict` when it has its answer, or is not there.
-pub(crate) fn give_back(tx: &Tx<'_>, owner: &str, id: &str) -> Result<()> {
+/// A call waits for another attempt. `Conflict` when it has its answer, or is not there.
+pub(crate) fn put_back(tx: &Tx<'_>, owner: &str, id: &str) -> Result<()> {
     unanswered(id, tx.run(sql!("call/give_back"), params![owner, id, tx.now])?)
 }
 
@@ -169,7 +193,7 @@ pub(crate) fn answer(tx: &Tx<'_>, result: &CallResult, by: InstanceId) -> Result
     let (owner, id) = (result.key.owner.as_str(), result.key.request_id.as_str());
     let (state, reply, error) = match &result.answer {
         Answer::Reply(reply) => (CallState::Completed, Some(reply.as_ref()), None),
-        Answer::Error(error) => (CallState::Failed, None, Some(rows::error_text(error))),
+        Answer::Error(error) => (CallState::Failed, None, Some(error_text(error))),
     };
     let answered = params![owner, id, state.code(), reply, error, tx.now, by.0.into_bytes()];
     unanswered(id, tx.run(sql!("call/commit_calls"), answered)?)?;

@@ -2,7 +2,9 @@
 
 use rusqlite::params;
 use windrow_domain::CallState;
-use windrow_store::call::{CallStats, METHODS_MAX, MethodRetries, StatsQuery};
+use windrow_store::call::{
+    CallStats, METHODS_MAX, MethodRetries, ObjectRetries, RetriesQuery, StatsQuery,
+};
 use windrow_store::{Result, Scope};
 
 use crate::rows;
@@ -30,6 +32,26 @@ pub(super) fn read(tx: &Tx<'_>, scope: &Scope, query: StatsQuery) -> Result<Call
     })?;
     count_rows(tx, owner, &mut stats)?;
     Ok(stats)
+}
+
+/// Calls that were repeated again and again, by object and method.
+pub(super) fn retries(
+    tx: &Tx<'_>,
+    scope: &Scope,
+    query: RetriesQuery,
+) -> Result<Vec<ObjectRetries>> {
+    let since = tx.now.saturating_sub(rows::int(query.window_ms.saturating_mul(1000)));
+    let asked = params![scope.owner(), since, query.above, rows::int(METHODS_MAX as u64)];
+    tx.all(sql!("call/object_retries"), asked, |row| {
+        Ok(ObjectRetries {
+            object_type: row.get(0)?,
+            object_id: row.get(1)?,
+            method: row.get(2)?,
+            calls: rows::count(row, 3)?,
+            retries_mean: row.get(4)?,
+            retries_max: row.get(5)?,
+        })
+    })
 }
 
 /// Rows, and an estimate of their bytes: counting pages would read them all.

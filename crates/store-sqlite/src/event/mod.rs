@@ -10,7 +10,7 @@ use bytes::Bytes;
 use rusqlite::{Row, params};
 use windrow_domain::event::VersionConflict;
 use windrow_domain::{Expected, Owner, Stream};
-use windrow_store::event::{Append, Appended, Event, Events, NewEvent, Pruned, Snapshot};
+use windrow_store::event::{Append, Appended, Event, Events, NewEvent, PrunedStream, Snapshot};
 use windrow_store::inspect::{Binding, Cursor, Page};
 use windrow_store::{Error, Kind, Result, Scope};
 
@@ -107,7 +107,7 @@ fn check_kept(tx: &Tx<'_>, owner: &Owner, stream: &Stream, from: u64) -> Result<
     match kept {
         Some((first, snapshot)) if first > from => {
             let stream = stream.as_str().to_owned();
-            Err(Error::of(Kind::Missing).because(Pruned { stream, first, snapshot }))
+            Err(Error::of(Kind::Missing).because(PrunedStream { stream, first, snapshot }))
         }
         _ => Ok(()),
     }

@@ -2,14 +2,14 @@
 
 use rusqlite::{params, params_from_iter};
 use uuid::Uuid;
-use windrow_domain::BatchId;
 use windrow_domain::attempt::Class;
+use windrow_domain::{BatchId, InstanceId};
 use windrow_store::audit_log::{AUDIT_ENTRIES_MAX, AuditEntry};
 use windrow_store::batch::Batch;
 use windrow_store::inspect::{
-    Attempt, AttemptCounts, BatchesQuery, Binding, Cursor, LaneStatus, Page, behind,
+    AttemptCounts, BatchesQuery, Binding, Cursor, Holder, LaneStatus, Page, PastAttempt, behind,
 };
-use windrow_store::{Result, Scope};
+use windrow_store::{Error, Kind, Result, Scope};
 
 use super::Where;
 use crate::tx::{Tx, sql};
@@ -22,7 +22,9 @@ const COLUMNS: &str = "b.id, b.file_id, b.owner, b.endpoint, b.state, b.generati
      b.errors, \
      ifnull(sum(l.total), 0), ifnull(sum(l.cursor), 0), ifnull(sum(l.returned), 0), \
      ifnull(sum(l.leased), 0), ifnull(sum(l.completed), 0), ifnull(sum(l.failed), 0), \
-     ifnull(sum(l.not_found), 0), ifnull(sum(l.skipped), 0), b.output_secs";
+     ifnull(sum(l.not_found), 0), ifnull(sum(l.skipped), 0), b.output_secs, \
+     json_group_array(DISTINCT l.upstream) FILTER (WHERE l.upstream IS NOT NULL), \
+     b.window_secs";
 
 pub(super) fn page(tx: &Tx<'_>, scope: &Scope, query: &BatchesQuery) -> Result<Page<Batch>> {
     let filters = (&query.states, &query.job_type, query.from, query.to);
@@ -58,9 +60,26 @@ pub(super) fn lanes(tx: &Tx<'_>, scope: &Scope, id: BatchId) -> Result<Vec<LaneS
     tx.all(sql!("inspect/lanes"), [id.0.into_bytes()], |row| {
         Ok(LaneStatus {
             lane: row.get(0)?,
+            upstream: rows::name(row, 11)?,
             target: rows::name(row, 1)?,
             phase: rows::parsed(row, 2)?,
             counts: rows::counts(row, 3)?,
+        })
+    })
+}
+
+pub(super) fn holders(tx: &Tx<'_>, scope: &Scope, id: BatchId) -> Result<Vec<Holder>> {
+    batch::find(tx, scope, id)?;
+    let millis = |micros: i64| u64::try_from(micros / 1000).unwrap_or(0);
+    tx.all(sql!("inspect/holders"), [id.0.into_bytes()], |row| {
+        let (host, pid): (Option<String>, Option<u32>) = (row.get(1)?, row.get(2)?);
+        let (expires_at, heard_at): (i64, Option<i64>) = (row.get(4)?, row.get(5)?);
+        Ok(Holder {
+            instance: InstanceId(rows::uuid(row, 0)?),
+            process: host.zip(pid),
+            lines: rows::count(row, 3)?,
+            lost_in_ms: millis(expires_at.saturating_sub(tx.now)),
+            silent_ms: heard_at.map(|heard_at| millis(tx.now.saturating_sub(heard_at))),
         })
     })
 }
@@ -76,20 +95,31 @@ pub(super) fn audit_log(tx: &Tx<'_>, scope: &Scope, id: BatchId) -> Result<Vec<A
     Ok(acts)
 }
 
-pub(super) fn attempts(tx: &Tx<'_>, scope: &Scope, id: BatchId, line: u64) -> Result<Vec<Attempt>> {
-    batch::find(tx, scope, id)?;
+pub(super) fn attempts(
+    tx: &Tx<'_>,
+    scope: &Scope,
+    id: BatchId,
+    line: u64,
+) -> Result<Vec<PastAttempt>> {
+    let file = batch::find(tx, scope, id)?.file;
     let of = params![id.0.into_bytes(), rows::int(line)];
-    tx.all(sql!("inspect/attempts"), of, |row| {
-        Ok(Attempt {
+    let found = tx.all(sql!("inspect/attempts"), of, |row| {
+        Ok(PastAttempt {
             generation: row.get(0)?,
             attempt: row.get(1)?,
+            times: row.get(7)?,
             class: rows::parsed(row, 2)?,
             error_code: row.get(3)?,
             error: row.get(4)?,
             not_before: rows::time(row, 5)?,
             created_at: rows::time(row, 6)?,
         })
-    })
+    })?;
+    let of = params![file.0.into_bytes(), rows::int(line), id.0.into_bytes()];
+    if found.is_empty() && !tx.sure(sql!("inspect/has_line"), of, |row| row.get(0))? {
+        return Err(Error::of(Kind::Missing).because(format!("it has no line {line}")));
+    }
+    Ok(found)
 }
 
 pub(super) fn attempt_counts(
@@ -100,12 +130,17 @@ pub(super) fn attempt_counts(
     let text = |words: serde_json::Result<String>| words.expect("numbers and words are JSON");
     let unknown: Vec<_> = Class::ALL.into_iter().filter(|class| !class.is_answered()).collect();
     let unknown: Vec<_> = unknown.into_iter().map(Class::as_str).collect();
+    let uncounted = Class::ALL.into_iter().filter(|class| !class.is_counted());
+    let uncounted: Vec<_> = uncounted.map(Class::as_str).collect();
     let asked = params![
         id.0.into_bytes(),
         text(serde_json::to_string(lines)),
-        text(serde_json::to_string(&unknown))
+        text(serde_json::to_string(&unknown)),
+        text(serde_json::to_string(&uncounted)),
+        Class::Reprocessed.as_str()
     ];
     tx.all(sql!("inspect/tries"), asked, |row| {
-        Ok(AttemptCounts { line: rows::count(row, 0)?, tried: row.get(1)?, answered: row.get(2)? })
+        let (tried, answered, uncounted) = (row.get(1)?, row.get(2)?, row.get(3)?);
+        Ok(AttemptCounts { line: rows::count(row, 0)?, tried, answered, uncounted })
     })
 }

@@ -25,9 +25,10 @@ pub(super) fn page(tx: &Tx<'_>, scope: &Scope, query: &FilesQuery) -> Result<Pag
         Some(id) => Some(key(&behind(one(tx, scope, id))?)),
         None => Cursor::open(&binding, query.after.as_deref())?,
     };
-    let (order, beyond) = match query.ascending {
-        true => ("ASC", "(created_at, id) > (?, ?)"),
-        false => ("DESC", "(created_at, id) < (?, ?)"),
+    let (order, beyond) = if query.ascending {
+        ("ASC", "(created_at, id) > (?, ?)")
+    } else {
+        ("DESC", "(created_at, id) < (?, ?)")
     };
     let mut filter = Where::default();
     filter.maybe("owner = ?", scope.owner().map(str::to_owned));

@@ -22,6 +22,7 @@ pub(super) fn page(
     query: &FinishedQuery,
 ) -> Result<Page<FinishedLine>> {
     let filters = (query.batch, &query.statuses, &query.job_type, query.from, query.to);
+    let filters = (filters, query.line, &query.custom_id);
     let binding = Binding::new("finished", scope, &filters);
     let after: Option<Key> = Cursor::open(&binding, query.after.as_deref())?;
     let unwell = !query.statuses.is_empty() && !query.statuses.contains(&Status::Completed);
@@ -29,11 +30,16 @@ pub(super) fn page(
     if unwell {
         // Each status has its own run of results_unwell_idx; a page merges the runs.
         for status in Status::ALL.into_iter().filter(|status| query.statuses.contains(status)) {
-            rows.extend(read(tx, scope, query, after, &[status])?);
+            rows.extend(read(tx, scope, query, after, &[status], Table::Current)?);
         }
         rows.sort_by_key(|line| (line.batch, line.result.line));
     } else {
-        rows = read(tx, scope, query, after, &query.statuses)?;
+        rows = read(tx, scope, query, after, &query.statuses, Table::Current)?;
+    }
+    if query.earlier && query.batch.is_some() {
+        let earlier = read(tx, scope, query, after, &query.statuses, Table::Earlier)?;
+        rows.extend(earlier.into_iter().map(|line| FinishedLine { earlier: true, ..line }));
+        rows.sort_by_key(|line| line.result.line);
     }
     let fit = u32::try_from(rows_that_fit(&rows, query.bytes_max)).unwrap_or(query.limit);
     let limit = query.limit.min(fit);
@@ -46,8 +52,12 @@ fn read(
     query: &FinishedQuery,
     after: Option<Key>,
     statuses: &[Status],
+    table: Table,
 ) -> Result<Vec<FinishedLine>> {
-    let filter = filter(scope, query, after, statuses);
+    let mut filter = filter(scope, query, after, statuses);
+    if table == Table::Earlier {
+        filter.and(NEWEST_OF_NO_RESULT, Vec::new());
+    }
     let mut bytes = 0_u64;
     // One row past the bound says that there are more, as one row past the limit does. The first
     // row is held whatever its size, so it takes a second one to be past the bound.
@@ -55,7 +65,7 @@ fn read(
         bytes = bytes.saturating_add(line.body_bytes());
         no > 0 && query.bytes_max.is_some_and(|max| bytes > max)
     };
-    let text = statement(query, &filter);
+    let text = statement(query, &filter, table);
     tx.until(&text, params_from_iter(filter.values), read_line, is_past)
 }
 
@@ -64,6 +74,8 @@ fn filter(scope: &Scope, query: &FinishedQuery, after: Option<Key>, statuses: &[
     filter.maybe("b.owner = ?", scope.owner().map(str::to_owned));
     filter.maybe("b.id = ?", query.batch.map(|batch| batch.0.into_bytes()));
     filter.maybe("b.job_type = ?", query.job_type.clone());
+    filter.maybe("r.line = ?", query.line.map(rows::int));
+    filter.maybe("r.custom_id = ?", query.custom_id.clone());
     filter.maybe("r.created_at >= ?", query.from.map(|at| at.as_microsecond()));
     filter.maybe("r.created_at < ?", query.to.map(|at| at.as_microsecond()));
     match statuses {
@@ -85,12 +97,30 @@ fn filter(scope: &Scope, query: &FinishedQuery, after: Option<Key>, statuses: &[
     filter
 }
 
-fn statement(query: &FinishedQuery, filter: &Where) -> String {
+/// Where results are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Table {
+    Current,
+    /// Of earlier generations.
+    Earlier,
+}
+
+/// Of an earlier result: it is its line's newest, and the line has no other.
+const NEWEST_OF_NO_RESULT: &str = "NOT EXISTS (SELECT 1 FROM results AS c \
+    WHERE c.batch_id = r.batch_id AND c.line = r.line) \
+    AND NOT EXISTS (SELECT 1 FROM results_before AS n WHERE n.batch_id = r.batch_id \
+        AND n.line = r.line AND n.generation > r.generation)";
+
+fn statement(query: &FinishedQuery, filter: &Where, table: Table) -> String {
+    let results = match table {
+        Table::Current => "results",
+        Table::Earlier => "results_before",
+    };
     let bodies = if query.bodies { "r.response, r.normalised" } else { "NULL, NULL" };
     format!(
         "SELECT /* inspect/finished */ r.batch_id, r.lane, r.created_at, r.generation, r.seq, \
          r.line, r.status, r.attempts, r.custom_id, r.http_status, r.shaped, r.error_code, \
-         r.error, {bodies} FROM batches AS b CROSS JOIN results AS r ON r.batch_id = b.id \
+         r.error, {bodies} FROM batches AS b CROSS JOIN {results} AS r ON r.batch_id = b.id \
          WHERE b.deleted_at IS NULL{} ORDER BY b.id, r.line LIMIT {}",
         filter.text,
         query.limit + 1
@@ -104,6 +134,7 @@ fn read_line(row: &Row<'_>) -> rusqlite::Result<FinishedLine> {
         lane: row.get(1)?,
         finished_at: rows::time(row, 2)?,
         generation: row.get(3)?,
+        earlier: false,
         result: Finished {
             seq: rows::count(row, 4)?,
             line: rows::count(row, 5)?,
@@ -131,7 +162,7 @@ mod tests {
         let batch = Some(BatchId(Uuid::nil()));
         let query = FinishedQuery { batch, limit: 10, ..FinishedQuery::default() };
         let filter = filter(&Scope::All, &query, after, statuses);
-        let text = format!("EXPLAIN QUERY PLAN {}", statement(&query, &filter));
+        let text = format!("EXPLAIN QUERY PLAN {}", statement(&query, &filter, Table::Current));
         let mut plan = conn.prepare(&text).unwrap();
         let steps = plan.query_map(params_from_iter(filter.values), |row| row.get::<_, String>(3));
         steps.unwrap().map(Result::unwrap).find(|step| step.starts_with("SEARCH r ")).unwrap()

@@ -18,8 +18,8 @@ use windrow_store::audit_log::AuditEntry;
 use windrow_store::batch::Batch;
 use windrow_store::ingest::{File, LineError};
 use windrow_store::inspect::{
-    Attempt, AttemptCounts, BatchRows, BatchesQuery, Binding, Cursor, FileLane, FilesQuery,
-    FinishedLine, FinishedQuery, Inspect, LaneStatus, Page, PendingLine, PendingQuery,
+    AttemptCounts, BatchRows, BatchesQuery, Binding, Cursor, FileLane, FilesQuery, FinishedLine,
+    FinishedQuery, Holder, Inspect, LaneStatus, Page, PastAttempt, PendingLine, PendingQuery,
 };
 use windrow_store::{Result, Scope};
 
@@ -72,12 +72,17 @@ impl Inspect for SqliteBackend {
         self.read(move |tx| batches::lanes(tx, &scope, id)).await
     }
 
+    async fn holders(&self, scope: &Scope, id: BatchId) -> Result<Vec<Holder>> {
+        let scope = scope.clone();
+        self.read(move |tx| batches::holders(tx, &scope, id)).await
+    }
+
     async fn audit_log(&self, scope: &Scope, id: BatchId) -> Result<Vec<AuditEntry>> {
         let scope = scope.clone();
         self.read(move |tx| batches::audit_log(tx, &scope, id)).await
     }
 
-    async fn attempts(&self, scope: &Scope, id: BatchId, line: u64) -> Result<Vec<Attempt>> {
+    async fn attempts(&self, scope: &Scope, id: BatchId, line: u64) -> Result<Vec<PastAttempt>> {
         let scope = scope.clone();
         self.read(move |tx| batches::attempts(tx, &scope, id, line)).await
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rusqlite::params;
-use windrow_domain::{BatchId, LaneNo, LineSet};
+use windrow_domain::{BatchId, InstanceId, LaneNo, LineSet, UpstreamId};
 use windrow_store::inspect::{BatchRows, LaneRows};
 use windrow_store::{Result, Scope};
 
@@ -13,19 +13,23 @@ use crate::{batch, lane_counts, rows};
 pub(super) fn read(tx: &Tx<'_>, id: BatchId) -> Result<BatchRows> {
     let state = batch::find(tx, &Scope::All, id)?.state;
     let mut returned = sets(tx, sql!("inspect/audit_returned"), id)?;
-    let mut leased = sets(tx, sql!("inspect/audit_leased"), id)?;
+    let mut leased = leased(tx, id)?;
     let mut finished = finished(tx, id)?;
     let lanes = lane_counts::lanes(tx, id)?;
     let lanes_read = lanes.into_iter().map(|lane| {
         let no = lane.key.lane;
         let seqs = finished.remove(&no).unwrap_or_default();
+        let leased = leased.remove(&no).unwrap_or_default();
         LaneRows {
             lane: no,
+            upstream: lane.upstream,
             phase: lane.phase,
             cursor: lane.cursor,
             counts: lane.counts,
             returned: returned.remove(&no).unwrap_or_default(),
-            leased: leased.remove(&no).unwrap_or_default(),
+            leased: leased.sets,
+            leased_for: leased.upstreams,
+            alone: leased.alone,
             results: seqs.iter().map(|seqs| seqs.len() as u64).sum(),
             finished: seqs.map(|seqs| seqs.into_iter().collect()),
         }
@@ -44,6 +48,33 @@ fn sets(tx: &Tx<'_>, sql: &str, id: BatchId) -> Result<BTreeMap<LaneNo, Vec<Line
     let mut lanes = BTreeMap::<LaneNo, Vec<LineSet>>::new();
     for (lane, set) in rows {
         lanes.entry(lane).or_default().push(set);
+    }
+    Ok(lanes)
+}
+
+/// The leases of one lane.
+#[derive(Default)]
+struct LeasedRows {
+    sets: Vec<LineSet>,
+    upstreams: Vec<UpstreamId>,
+    alone: Vec<(InstanceId, LineSet)>,
+}
+
+/// The leases of each lane.
+fn leased(tx: &Tx<'_>, id: BatchId) -> Result<BTreeMap<LaneNo, LeasedRows>> {
+    let rows: Vec<(LaneNo, LineSet, UpstreamId, InstanceId, bool)> =
+        tx.all(sql!("inspect/audit_leased"), params![id.0.into_bytes()], |row| {
+            let holder = InstanceId(rows::uuid(row, 3)?);
+            Ok((row.get(0)?, rows::parsed(row, 1)?, rows::name(row, 2)?, holder, row.get(4)?))
+        })?;
+    let mut lanes = BTreeMap::<LaneNo, LeasedRows>::new();
+    for (lane, set, upstream, holder, alone) in rows {
+        let leased = lanes.entry(lane).or_default();
+        if alone {
+            leased.alone.push((holder, set.clone()));
+        }
+        leased.sets.push(set);
+        leased.upstreams.push(upstream);
     }
     Ok(lanes)
 }

@@ -5,7 +5,7 @@
 use rusqlite::params;
 use windrow_domain::Queue;
 use windrow_store::message::{
-    Commit, Committed, Dead, Done, FailedTry, HISTORY_MAX, MessageRef, Started,
+    Commit, Committed, Dead, Done, FailedAttempt, HISTORY_MAX, MessageRef, Started, error_text,
 };
 use windrow_store::{Error, Kind, Result};
 
@@ -97,9 +97,9 @@ fn end(tx: &Tx<'_>, at: MessageRef) -> Result<()> {
     }
 }
 
-fn fail(tx: &Tx<'_>, failed: &FailedTry) -> Result<()> {
+fn fail(tx: &Tx<'_>, failed: &FailedAttempt) -> Result<()> {
     let StoredMessage { queue, owner, id, mut history, .. } = find(tx, failed.at)?;
-    let error = rows::error_text(&failed.error);
+    let error = error_text(&failed.error);
     history.push((tx.now, error.clone().into_owned()));
     let kept = &history[history.len().saturating_sub(HISTORY_MAX)..];
     let (no, stream_no, position) = place(failed.at);
@@ -115,7 +115,7 @@ fn fail(tx: &Tx<'_>, failed: &FailedTry) -> Result<()> {
     ];
     tx.run(sql!("message/commit_failed"), again)?;
     match queue {
-        Queue::Calls => call::give_back(tx, &owner, &id),
+        Queue::Calls => call::put_back(tx, &owner, &id),
         Queue::Inbox | Queue::Outbox => Ok(()),
     }
 }
@@ -125,8 +125,9 @@ fn bury(tx: &Tx<'_>, dead: &Dead) -> Result<()> {
         return Err(invalid("a call fails, and is no dead letter"));
     }
     let (no, stream_no, position) = place(dead.at);
-    let error = rows::error_text(&dead.error);
-    let letter = params![no, stream_no, position, dead.id.0.into_bytes(), error, tx.now];
+    let error = error_text(&dead.error);
+    let letter =
+        params![no, stream_no, position, dead.id.0.into_bytes(), error, tx.now, dead.counts];
     tx.run(sql!("message/commit_dead"), letter)?;
     end(tx, dead.at)
 }

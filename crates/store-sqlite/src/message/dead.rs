@@ -5,7 +5,7 @@ use rusqlite::{Row, params};
 use uuid::Uuid;
 use windrow_domain::{DeadLetterId, Owner, Queue, Stream};
 use windrow_store::inspect::{Binding, Cursor, Page};
-use windrow_store::message::{DeadLetter, Message, MessageRef, MessagesQuery, PastTry, Sent};
+use windrow_store::message::{DeadLetter, Message, MessageRef, MessagesQuery, PastFailure, Sent};
 use windrow_store::{Error, Kind, Result, Scope};
 
 use super::send::{self, Letter};
@@ -40,7 +40,7 @@ fn read_dead(row: &Row<'_>) -> rusqlite::Result<DeadLetter> {
     let history: Vec<(i64, String)> = rows::json_or_default(row, 13)?;
     let past = |(micros, error): (i64, String)| {
         let at = Timestamp::from_microsecond(micros).map_err(|cause| rows::bad(13, cause))?;
-        Ok(PastTry { at, error })
+        Ok(PastFailure { at, error })
     };
     let history = history.into_iter().map(past).collect::<rusqlite::Result<Vec<_>>>()?;
     let message = Message {

@@ -7,9 +7,9 @@ mod backlog;
 mod commit;
 mod dead;
 mod list;
+mod prune;
 mod read;
 pub(crate) mod send;
-mod tidy;
 
 use async_trait::async_trait;
 use rusqlite::Row;
@@ -76,8 +76,12 @@ impl Messages for SqliteBackend {
         self.read(backlog::count).await
     }
 
-    async fn prune_messages(&self, upkeep: MessageRetention, limit: u32) -> Result<PrunedMessages> {
-        self.write(move |tx| tidy::all(tx, &upkeep, limit)).await
+    async fn prune_messages(
+        &self,
+        retention: MessageRetention,
+        limit: u32,
+    ) -> Result<PrunedMessages> {
+        self.write(move |tx| prune::all(tx, &retention, limit)).await
     }
 }
 

@@ -34,9 +34,10 @@ pub(super) fn owned(tx: &Tx<'_>, read: &Read) -> Result<Work> {
             break;
         }
         let partition = from.fence.partition;
-        let after_stream = match busy.contains(&partition) {
-            true => walk.partition(partition, from.after_stream)?,
-            false => 0,
+        let after_stream = if busy.contains(&partition) {
+            walk.partition(partition, from.after_stream)?
+        } else {
+            0
         };
         marks.push(Mark { partition, after_stream });
     }
@@ -134,9 +135,10 @@ impl Walk<'_, '_> {
                 }
             }
         }
-        match step.taken >= self.read.stream_messages_max {
-            true => Ok(Turn::Seek(rows::int(stream), END)),
-            false => Ok(Turn::Take),
+        if step.taken >= self.read.stream_messages_max {
+            Ok(Turn::Seek(rows::int(stream), END))
+        } else {
+            Ok(Turn::Take)
         }
     }
 }

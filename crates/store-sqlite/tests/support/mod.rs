@@ -44,8 +44,9 @@ pub(crate) async fn batch_of(store: &SqliteStore, lines: u64) -> Batch {
 }
 
 pub(crate) fn request(lines_max: u32) -> Request {
-    let targets = vec![Target::new(TARGET).unwrap()];
-    Request { lease: LeaseId::new(), targets, only: None, lines_max, lease_ms: 60_000 }
+    let routes = vec![Target::new(TARGET).unwrap().into()];
+    let (lease, binds) = (LeaseId::new(), false);
+    Request { lease, routes, binds, only: None, lines_max, lease_ms: 60_000 }
 }
 
 /// Every line of the tranche, answered.

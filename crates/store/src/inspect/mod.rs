@@ -8,7 +8,7 @@ mod summary;
 mod verify;
 
 pub use cursor::{Binding, Cursor};
-pub use summary::{SUMMARY_PREFIX_BYTES, Summary};
+pub use summary::{SUMMARY_FIELDS_MAX, SUMMARY_PREFIX_BYTES, Summary};
 pub use verify::{BatchRows, LaneRows};
 
 use async_trait::async_trait;
@@ -16,7 +16,9 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use serde::Serialize;
 use windrow_domain::attempt::{Class, Status};
-use windrow_domain::{BatchId, Counts, FileId, InstanceId, LaneNo, Owner, Phase, State, Target};
+use windrow_domain::{
+    BatchId, Counts, FileId, InstanceId, LaneNo, Owner, Phase, State, Target, UpstreamId,
+};
 
 use crate::Scope;
 use crate::audit_log::AuditEntry;
@@ -28,7 +30,7 @@ use crate::ingest::{File, LineError};
 pub const PAGE_MAX: u32 = 1000;
 
 /// Most lines of one question for [`Inspect::attempt_counts`]: a whole tranche.
-pub const TRIES_LINES_MAX: usize = 1000;
+pub const ATTEMPT_COUNTS_LINES_MAX: usize = 1000;
 
 /// `Invalid` when a page would have no rows, or too many.
 pub fn check_limit(limit: u32) -> Result<()> {
@@ -65,12 +67,29 @@ pub struct Page<T> {
 pub struct LaneStatus {
     /// Its number.
     pub lane: LaneNo,
-    /// Where its lines go.
+    /// The upstream that its lines go to.
+    pub upstream: UpstreamId,
+    /// What they ask it for.
     pub target: Target,
     /// What may happen to its lines.
     pub phase: Phase,
     /// How many lines are in which place.
     pub counts: Counts,
+}
+
+/// Lines of a batch that an instance holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Holder {
+    /// The instance.
+    pub instance: InstanceId,
+    /// Its machine and its process id there; none for one that never registered.
+    pub process: Option<(String, u32)>,
+    /// How many lines.
+    pub lines: u64,
+    /// Time until the last of its leases is lost, unless it is renewed.
+    pub lost_in_ms: u64,
+    /// Time since its last heartbeat; none for one that never registered.
+    pub silent_ms: Option<u64>,
 }
 
 /// A lane of a file.
@@ -91,9 +110,9 @@ pub struct BatchesQuery {
     pub states: Vec<State>,
     /// Only of this kind of work.
     pub job_type: Option<String>,
-    /// Created at or after.
+    /// Only those created at this time or later.
     pub from: Option<Timestamp>,
-    /// Created before.
+    /// Only those created before this time.
     pub to: Option<Timestamp>,
     /// Where the last page ended.
     pub after: Option<String>,
@@ -108,7 +127,7 @@ pub struct BatchesQuery {
 pub struct FilesQuery {
     /// Only for this purpose.
     pub purpose: Option<String>,
-    /// Oldest first.
+    /// Lists the oldest first.
     pub ascending: bool,
     /// Where the last page ended.
     pub after: Option<String>,
@@ -138,7 +157,7 @@ impl FilesQuery {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
-    /// Beyond the cursor.
+    /// Beyond the cursor of its lane: never claimed.
     Untouched,
     /// Came back, and waits for its time.
     Returned,
@@ -156,9 +175,9 @@ pub struct PendingQuery {
     pub places: Vec<Place>,
     /// Only of this kind of work.
     pub job_type: Option<String>,
-    /// Last moved at or after.
+    /// Only lines that last moved at this time or later.
     pub from: Option<Timestamp>,
-    /// Last moved before.
+    /// Only lines that last moved before this time.
     pub to: Option<Timestamp>,
     /// Where the last page ended.
     pub after: Option<String>,
@@ -183,11 +202,11 @@ pub struct PendingLine {
     pub owner: Owner,
     /// What kind of work it is.
     pub job_type: Option<String>,
-    /// Where it goes.
+    /// The target that it goes to.
     pub target: Target,
-    /// Where it is.
+    /// The place that it is in.
     pub place: Place,
-    /// Tries behind it.
+    /// Attempts that it has behind it.
     pub attempts: u32,
     /// Lost leases behind it.
     pub crashes: u32,
@@ -195,7 +214,7 @@ pub struct PendingLine {
     pub not_before: Option<Timestamp>,
     /// The instance that holds it.
     pub held_by: Option<InstanceId>,
-    /// Since when.
+    /// Since when that instance holds it.
     pub held_since: Option<Timestamp>,
     /// A few words of its input.
     pub summary: Summary,
@@ -208,12 +227,19 @@ pub struct FinishedQuery {
     pub batch: Option<BatchId>,
     /// Only with one of these outcomes; empty for all.
     pub statuses: Vec<Status>,
+    /// Only the line with this number in the file.
+    pub line: Option<u64>,
+    /// Only lines whose request has this id of its own.
+    pub custom_id: Option<String>,
     /// Only of this kind of work.
     pub job_type: Option<String>,
-    /// Finished at or after.
+    /// Only lines that finished at this time or later.
     pub from: Option<Timestamp>,
-    /// Finished before.
+    /// Only lines that finished before this time.
     pub to: Option<Timestamp>,
+    /// A line of the batch that has no result comes with its newest result of an earlier generation; only with
+    /// `batch`, else it has no effect.
+    pub earlier: bool,
     /// With the raw response and the normalised input, which may be large.
     pub bodies: bool,
     /// The page ends before the row whose bodies ([`FinishedLine::body_bytes`]) would bring their sum
@@ -236,6 +262,8 @@ pub struct FinishedLine {
     pub finished_at: Timestamp,
     /// The batch's generation when it finished.
     pub generation: u32,
+    /// It is of an earlier generation: the line is to run again, or was stopped before it did.
+    pub earlier: bool,
     /// The result; `response` and `normalised` only when the query asked for bodies.
     pub result: crate::record::Finished,
 }
@@ -263,13 +291,16 @@ pub fn rows_that_fit(rows: &[FinishedLine], bytes_max: Option<u64>) -> usize {
     fits.count().max(1).min(rows.len())
 }
 
-/// A try that failed and was to be repeated, or (class `reprocessed`) a result that was put back.
+/// An attempt that failed and was to be repeated, or (class `reprocessed`) a result that was put
+/// back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Attempt {
+pub struct PastAttempt {
     /// The batch's generation.
     pub generation: u32,
-    /// Which try, from 1; 0 for a result that came without one.
+    /// Which attempt, from 1; 0 for a result that came without one. The last of them where it stands for several.
     pub attempt: u32,
+    /// How many attempts in a row it stands for; see [`crate::record::ATTEMPT_ENTRIES_MAX`].
+    pub times: u32,
     /// What kind of trouble it was.
     pub class: Class,
     /// A stable word for what went wrong.
@@ -287,16 +318,23 @@ pub struct Attempt {
 pub struct AttemptCounts {
     /// Its number in the file.
     pub line: u64,
-    /// Entries of its history: failed tries, and results that were put back.
+    /// What its history has: failed attempts, and results that were put back.
     pub tried: u32,
     /// Those of them whose answer is known ([`Class::is_answered`]).
     pub answered: u32,
+    /// Attempts since it last had a result that it did not use up ([`Class::is_counted`]).
+    pub uncounted: u32,
 }
 
 impl AttemptCounts {
+    /// Of a line without any history.
+    pub fn none(line: u64) -> Self {
+        Self { line, tried: 0, answered: 0, uncounted: 0 }
+    }
+
     /// `Invalid` when too many lines are asked for.
     pub fn check(lines: &[u64]) -> Result<()> {
-        error::at_most("lines", lines.len(), TRIES_LINES_MAX)
+        error::at_most("lines", lines.len(), ATTEMPT_COUNTS_LINES_MAX)
     }
 }
 
@@ -331,14 +369,20 @@ pub trait Inspect {
     /// The lanes of a batch, by number.
     async fn lanes(&self, scope: &Scope, batch: BatchId) -> Result<Vec<LaneStatus>>;
 
+    /// Which instances hold lines of a batch, by the database's clock, and for how long; by instance.
+    /// For people: whether an instance lives is not decided by it.
+    async fn holders(&self, scope: &Scope, batch: BatchId) -> Result<Vec<Holder>>;
+
     /// What was done to a batch, oldest first: the newest [`crate::audit_log::AUDIT_ENTRIES_MAX`].
     async fn audit_log(&self, scope: &Scope, batch: BatchId) -> Result<Vec<AuditEntry>>;
 
-    /// The failed tries of a line (by its number in the file), oldest first.
-    async fn attempts(&self, scope: &Scope, batch: BatchId, line: u64) -> Result<Vec<Attempt>>;
+    /// The failed attempts of a line (by its number in the file), oldest first. `Missing` when the batch has
+    /// no such line.
+    async fn attempts(&self, scope: &Scope, batch: BatchId, line: u64) -> Result<Vec<PastAttempt>>;
 
-    /// How much history these lines of a batch have (up to [`TRIES_LINES_MAX`], by their numbers in
-    /// the file), by line. A line without any is absent. For the engine: it has no scope.
+    /// How much history these lines of a batch have (up to [`ATTEMPT_COUNTS_LINES_MAX`], by their
+    /// numbers in the file), by line. A line without any is absent. For the engine: it has no
+    /// scope.
     async fn attempt_counts(&self, batch: BatchId, lines: &[u64]) -> Result<Vec<AttemptCounts>>;
 
     /// Lines without a result.

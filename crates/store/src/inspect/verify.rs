@@ -1,7 +1,11 @@
-//! The heart of the engine as a check: every line is in exactly one place, and the four add up.
+//! The check of the one rule that everything rests on: every line of a batch is in exactly one of
+//! the four places (untouched, returned, leased, finished), and the sizes of the places add up to
+//! the total.
+
+use std::collections::BTreeSet;
 
 use windrow_domain::batch::{Ending, State};
-use windrow_domain::{Counts, LaneNo, LineSet, Phase};
+use windrow_domain::{Counts, InstanceId, LaneNo, LineSet, Phase, UpstreamId};
 
 /// A batch, as its rows say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +21,8 @@ pub struct BatchRows {
 pub struct LaneRows {
     /// Its number.
     pub lane: LaneNo,
+    /// The upstream that it belongs to.
+    pub upstream: UpstreamId,
     /// Its phase.
     pub phase: Phase,
     /// Where untouched lines begin.
@@ -27,6 +33,10 @@ pub struct LaneRows {
     pub returned: Vec<LineSet>,
     /// The outstanding set of each lease row.
     pub leased: Vec<LineSet>,
+    /// The upstream that each lease was claimed for.
+    pub leased_for: Vec<UpstreamId>,
+    /// The holder and the outstanding set of each lease that is marked: its line runs alone.
+    pub alone: Vec<(InstanceId, LineSet)>,
     /// The `seq` of each result row, by [`windrow_domain::attempt::Status::code`].
     pub finished: [LineSet; 4],
     /// Result rows, counted (a `seq` twice would hide in the sets).
@@ -37,6 +47,8 @@ impl BatchRows {
     /// Err says in a sentence which line or number contradicts the rule.
     pub fn check(&self) -> Result<(), String> {
         self.lanes.iter().try_for_each(LaneRows::check)?;
+        self.lanes.iter().try_for_each(LaneRows::check_upstream)?;
+        self.check_alone()?;
         let done = self.lanes.iter().all(|lane| lane.phase == Phase::Done);
         let settled = !self.state.is_running();
         if done != settled && self.state != State::Failed {
@@ -45,8 +57,26 @@ impl BatchRows {
         self.lanes.iter().try_for_each(|lane| self.check_phase(lane))
     }
 
-    /// A lane's phase follows from the batch's state, and a done lane leaves nothing behind that
-    /// somebody still waits for.
+    /// A marked lease has one line, and is the only one of its holder.
+    fn check_alone(&self) -> Result<(), String> {
+        let mut holders = BTreeSet::new();
+        for (lane, holder, lines) in self
+            .lanes
+            .iter()
+            .flat_map(|rows| rows.alone.iter().map(|(holder, lines)| (rows.lane, holder, lines)))
+        {
+            if lines.len() != 1 {
+                return Err(format!("lane {lane}: {lines} is marked as running alone"));
+            }
+            if !holders.insert(*holder) {
+                return Err(format!("lane {lane}: {lines} runs alone, and so does another line"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A lane's phase follows from the batch's state. A done lane has nothing leased, and has
+    /// unfinished lines only when its batch was stopped.
     fn check_phase(&self, lane: &LaneRows) -> Result<(), String> {
         let (no, state) = (lane.lane, self.state);
         if lane.phase != Phase::Done {
@@ -94,6 +124,19 @@ impl LaneRows {
             return Err(format!("lane {lane}: lost [{lost}], extra [{extra}]"));
         }
         self.check_sizes()
+    }
+
+    /// A claim for an upstream binds the lane. Leases of before may be for another one: the lane was
+    /// moved since.
+    fn check_upstream(&self) -> Result<(), String> {
+        let claimed_for = self.leased_for.iter().find(|upstream| !upstream.is_unknown());
+        match claimed_for.filter(|_| self.upstream.is_unknown()) {
+            Some(upstream) => Err(format!(
+                "lane {}: its upstream is not known, and lines are leased for {upstream:?}",
+                self.lane
+            )),
+            None => Ok(()),
+        }
     }
 
     fn check_sizes(&self) -> Result<(), String> {

@@ -15,25 +15,26 @@ use crate::{Error, Result, error};
 /// A message that is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// Which.
+    /// The message that is done.
     pub at: MessageRef,
-    /// By which of its consumers; those that are left begin with no tries behind them. None ends the
-    /// message, whatever other consumers it waits for.
+    /// The consumer that is done; those that are left begin with no attempts behind them. None ends
+    /// the message, whatever other consumers it waits for.
     pub consumer: Option<String>,
 }
 
-/// A message whose owner says, before it begins, that it does: the try counts now.
+/// The mark of a start: the partition's owner stores that an attempt of this message begins, before
+/// its handler runs. The attempt counts from now on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Started {
-    /// Which.
+    /// The message whose attempt begins.
     pub at: MessageRef,
 }
 
-/// A call whose handler has run for a while, and goes on. Only told: no try counts by it, and what
-/// becomes of the call after a crash is as before. The report may be late: it holds only while the
-/// message is as it was read.
+/// A call whose handler has run for a while, and goes on. It is only shown: no attempt is counted,
+/// and what becomes of the call after a crash is as before. The report may be late: it has an
+/// effect only while the message is as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Running {
+pub struct ProcessingReport {
     /// The call's message.
     pub at: MessageRef,
     /// [`Message::attempts`], as it was read.
@@ -42,7 +43,7 @@ pub struct Running {
     pub not_before: Option<Timestamp>,
 }
 
-impl Running {
+impl ProcessingReport {
     /// The call of this message runs.
     pub fn of(message: &Message) -> Self {
         Self { at: message.at, attempts: message.attempts, not_before: message.not_before }
@@ -51,29 +52,32 @@ impl Running {
 
 /// A message that is tried again later.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FailedTry {
-    /// Which.
+pub struct FailedAttempt {
+    /// The message that failed.
     pub at: MessageRef,
-    /// What went wrong.
+    /// The error of the attempt.
     pub error: String,
     /// When it may be tried again.
     pub not_before: Timestamp,
     /// The consumers it waits for from now on; empty for no change.
     pub waiting: Vec<String>,
-    /// The try counts. One that was [`Started`] has been counted: it is not counted again, and taken back
-    /// when it does not count.
+    /// Whether the attempt counts. One that was [`Started`] has been counted: it is not counted
+    /// again, and taken back when it does not count.
     pub counts: bool,
 }
 
 /// A message that is given up on. Not for calls: those fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dead {
-    /// Which.
+    /// The message that is given up on.
     pub at: MessageRef,
-    /// What it is called from now on.
+    /// The id of the dead letter that it becomes.
     pub id: DeadLetterId,
-    /// Why.
+    /// The last error, which the dead letter shows.
     pub error: String,
+    /// Whether the last attempt counts, one that found its target unavailable does not. One whose
+    /// beginning was stored was counted then.
+    pub counts: bool,
 }
 
 /// The effects of many handlers, committed together.
@@ -83,24 +87,25 @@ pub struct Commit {
     pub instance: InstanceId,
     /// Every partition of a message or state below, with its epoch.
     pub fences: Vec<Fence>,
-    /// Begun, see [`Started`].
+    /// Messages whose attempt begins, see [`Started`].
     pub started: Vec<Started>,
-    /// Calls that run for long, see [`Running`]: each is `processing` from now on, by this instance. One
-    /// that is answered, was put off or is no call any more is left as it is, and is no `Conflict`.
-    pub running: Vec<Running>,
-    /// Done.
+    /// Calls that run for long, see [`ProcessingReport`]: each is `processing` from now on, by this
+    /// instance. One that is answered, was put off or is no call any more is left as it is, and is
+    /// no `Conflict`.
+    pub running: Vec<ProcessingReport>,
+    /// Messages that a consumer is done with.
     pub done: Vec<Done>,
-    /// To be tried again.
-    pub failed: Vec<FailedTry>,
-    /// Given up.
+    /// Messages to be tried again later.
+    pub failed: Vec<FailedAttempt>,
+    /// Messages that are given up on and become dead letters.
     pub dead: Vec<Dead>,
     /// Calls that have their answer; their messages are done.
     pub calls: Vec<CallResult>,
-    /// What objects are from now on.
+    /// New states of objects.
     pub states: Vec<PutState>,
-    /// What happened.
+    /// Events to append.
     pub events: Vec<Append>,
-    /// What goes out because of it, in this order.
+    /// Messages to send, in this order.
     pub messages: Vec<NewMessage>,
     /// What objects are asked because of it, each as by [`crate::Calls::submit_call`]: a call that was
     /// asked for before is left as it is, and counts as a retry; other arguments under its id are a
@@ -109,7 +114,7 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// One without effects.
+    /// A commit of that instance without effects.
     pub fn new(instance: InstanceId) -> Self {
         Self {
             instance,

@@ -1,27 +1,28 @@
-//! Messages: sent, read by the one who owns their partition, and committed with their effects.
+//! Messages: sent, read by the owner of their partition, and committed with their effects.
 //!
 //! Holds throughout: positions of a stream are given under its lock, held to the commit, so that its
 //! order is its commit order and no reader can skip one that appears later; reading writes nothing; a
 //! commit is fenced by epochs under a lock that a take waits for, and every message it ends must still
 //! be there, or none of it happens; a message that fails or must wait holds up its own stream only.
-//! Absent on purpose: who runs what and when, which is the engine's.
+//! Absent on purpose: which instance runs which message and when, which the engine decides.
 
 mod commit;
 mod send;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde::Serialize;
-use windrow_domain::{DeadLetterId, InstanceId, Owner, PartitionNo, Queue, Stream};
+use windrow_domain::{DeadLetterId, InstanceId, Owner, PartitionNo, Queue, Stream, text};
 
 use crate::inspect::Page;
 use crate::partition::Fence;
 use crate::{Result, Scope, error};
 
-pub use commit::{Commit, Committed, Dead, Done, FailedTry, Running, Started};
+pub use commit::{Commit, Committed, Dead, Done, FailedAttempt, ProcessingReport, Started};
 pub(crate) use send::check_body;
 pub use send::{NewMessage, check_dead_letters, check_send};
 
@@ -37,6 +38,11 @@ pub const HELD_MAX: usize = 10_000;
 pub const HISTORY_MAX: usize = 20;
 /// Longest error that is kept, in bytes; what is longer is cut.
 pub const ERROR_BYTES_MAX: usize = 2000;
+
+/// An error as a store keeps it: at most [`ERROR_BYTES_MAX`], without zero characters.
+pub fn error_text(error: &str) -> Cow<'_, str> {
+    text::storable(error, ERROR_BYTES_MAX)
+}
 
 /// Names and values that travel with a message.
 pub type Headers = BTreeMap<String, String>;
@@ -64,9 +70,9 @@ pub struct Sent {
 /// A message as its partition's owner reads it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Message {
-    /// Where it is.
+    /// Its place: partition, stream and position.
     pub at: MessageRef,
-    /// Where it waits.
+    /// The queue that it waits in.
     pub queue: Queue,
     /// The owner of the message.
     pub owner: Owner,
@@ -85,9 +91,10 @@ pub struct Message {
     pub sent_at: Timestamp,
     /// Not to be run before.
     pub not_before: Option<Timestamp>,
-    /// Tries that were counted.
+    /// Attempts that were counted.
     pub attempts: u32,
-    /// The epoch in which an owner stored that it begins, unless that try is known to have ended.
+    /// The epoch in which an owner stored that an attempt begins, unless that attempt is known to
+    /// have ended.
     pub started: Option<u64>,
     /// The consumers it still waits for; empty for the usual one.
     pub waiting: Vec<String>,
@@ -156,7 +163,7 @@ pub struct Work {
 /// Everything at once: what was done, what is new, what is next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// The effects.
+    /// The commit with the effects.
     pub commit: Commit,
     /// Counts as a heartbeat, too.
     pub heartbeat: bool,
@@ -183,10 +190,10 @@ pub struct Exchanged {
 
 /// A failure that a message remembers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct PastTry {
+pub struct PastFailure {
     /// When it failed.
     pub at: Timestamp,
-    /// What went wrong.
+    /// The error of that attempt.
     pub error: String,
 }
 
@@ -198,10 +205,10 @@ pub struct DeadLetter {
     /// The message as it was when it was given up on.
     pub message: Message,
     /// Its last failures, oldest first.
-    pub history: Vec<PastTry>,
+    pub history: Vec<PastFailure>,
     /// Why it was given up on.
     pub error: String,
-    /// When.
+    /// When it was given up on.
     pub dead_at: Timestamp,
 }
 
@@ -222,7 +229,7 @@ pub struct MessagesQuery {
 /// How much waits in a queue. Counted up to [`BACKLOG_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Backlog {
-    /// Which queue.
+    /// The queue that is counted.
     pub queue: Queue,
     /// Messages in it.
     pub messages: u64,
@@ -242,6 +249,9 @@ pub struct MessageRetention {
     pub dedupe_ms: u64,
     /// Answered calls before they move to the archive.
     pub archive_ms: u64,
+    /// Answers in the archive, counted from the answer; then a tombstone is left of the call. None for as
+    /// long as the call wanted, which is for ever when it said nothing.
+    pub archived_ms: Option<u64>,
     /// Expired calls, as tombstones that still refuse to run again.
     pub tombstone_ms: u64,
     /// Dead letters; none for ever.
@@ -253,7 +263,7 @@ pub struct MessageRetention {
     pub event_ms: Option<u64>,
 }
 
-/// What was tidied away.
+/// How many rows of each kind pruning removed or moved to the archive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PrunedMessages {
     /// Ids of messages that may be used again.
@@ -273,7 +283,7 @@ pub struct PrunedMessages {
 }
 
 impl PrunedMessages {
-    /// Everything together.
+    /// How many rows were removed or moved in all.
     pub fn total(&self) -> u64 {
         let Self { ids, archived, expired, tombstones, dead, streams, events } = self;
         ids + archived + expired + tombstones + dead + streams + events
@@ -306,8 +316,8 @@ pub trait Messages {
     /// Messages that were given up on.
     async fn dead_letters(&self, scope: &Scope, query: MessagesQuery) -> Result<Page<DeadLetter>>;
 
-    /// Sends these again, each at the end of its stream and with no tries behind it, and forgets the
-    /// dead letters. All or none: `Missing` when one is not there.
+    /// Sends these again, each at the end of its stream and with no attempts behind it, and forgets
+    /// the dead letters. All or none: `Missing` when one is not there.
     async fn replay_dead(&self, scope: &Scope, ids: &[DeadLetterId]) -> Result<Vec<Sent>>;
 
     /// Forgets these. Gives how many there were.
@@ -316,8 +326,12 @@ pub trait Messages {
     /// How much waits, for every queue.
     async fn backlog(&self) -> Result<Vec<Backlog>>;
 
-    /// Tidies up to `limit` rows of each kind away.
-    async fn prune_messages(&self, upkeep: MessageRetention, limit: u32) -> Result<PrunedMessages>;
+    /// Prunes up to `limit` rows of each kind that are past their retention.
+    async fn prune_messages(
+        &self,
+        retention: MessageRetention,
+        limit: u32,
+    ) -> Result<PrunedMessages>;
 }
 
 /// What a call's message says besides its arguments.

@@ -26,7 +26,7 @@ pub struct NewMessage {
     pub id: String,
     /// What it is about: `order.placed`.
     pub kind: String,
-    /// What it says.
+    /// The bytes that its handler or publisher gets.
     pub payload: Bytes,
     /// What travels with it.
     pub headers: Headers,

@@ -32,7 +32,13 @@ fn what_is_wrong_with_a_file_is_stored_so() {
 /// Other builds read it to know who shares the partitions: one that is misread owns none of them.
 #[test]
 fn who_runs_messages_says_so_in_these_words() {
-    let serving = Serving { object_types: vec!["cart".into()], lifecycle: true, own_max: 7 };
+    let serving = Serving {
+        object_types: vec!["cart".into()],
+        lifecycle: true,
+        own_max: 7,
+        consumers: Vec::new(),
+        publishers: Vec::new(),
+    };
     let stored = r#"{"role":"messages","object_types":["cart"],"lifecycle":true,"own_max":7}"#;
     assert_eq!(serving.to_metadata(), stored);
 }

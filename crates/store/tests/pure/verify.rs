@@ -1,7 +1,7 @@
 //! The audit is the judge of everything else, so each kind of wrong must be shown to it.
 
 use windrow_domain::batch::{Ending, State};
-use windrow_domain::{Counts, LineSet, Phase};
+use windrow_domain::{Counts, InstanceId, LineSet, Phase, UpstreamId};
 use windrow_store::inspect::{BatchRows, LaneRows};
 
 fn set(text: &str) -> LineSet {
@@ -12,6 +12,7 @@ fn set(text: &str) -> LineSet {
 fn lane() -> LaneRows {
     LaneRows {
         lane: 3,
+        upstream: UpstreamId::own(),
         phase: Phase::Open,
         cursor: 14,
         counts: Counts {
@@ -26,6 +27,8 @@ fn lane() -> LaneRows {
         },
         returned: vec![set("0-1"), set("5")],
         leased: vec![set("2-4"), set("6")],
+        leased_for: vec![UpstreamId::own(); 2],
+        alone: Vec::new(),
         finished: [set("7-10"), set("11"), set("12"), set("13")],
         results: 7,
     }
@@ -38,6 +41,8 @@ fn done() -> LaneRows {
         counts: Counts { total: 5, completed: 4, failed: 1, ..Counts::default() },
         returned: Vec::new(),
         leased: Vec::new(),
+        leased_for: Vec::new(),
+        alone: Vec::new(),
         finished: [set("0-3"), set("4"), set(""), set("")],
         results: 5,
         ..lane()
@@ -142,4 +147,30 @@ fn a_done_lane_holds_no_lease_and_leaves_lines_only_when_stopped() {
     batch(State::Cancelled, vec![left.clone()]).unwrap();
     assert!(batch(State::Completed, vec![left.clone()]).is_err(), "completed with lines left");
     assert!(batch(State::InProgress, vec![left, lane()]).is_err(), "lines nobody will claim");
+}
+
+/// A claim binds the lane, so a lane that is not bound has no lease for anybody. What an older build
+/// leased, and what was moved since it was leased, is no contradiction.
+#[test]
+fn a_lane_that_nobody_knows_has_nothing_leased_for_anybody() {
+    let unknown = LaneRows { upstream: UpstreamId::unknown(), ..lane() };
+    let error = batch(State::InProgress, vec![unknown.clone()]).unwrap_err();
+    assert!(error.contains("its upstream is not known"), "{error}");
+    let old = LaneRows { leased_for: vec![UpstreamId::unknown(); 2], ..unknown };
+    batch(State::InProgress, vec![old]).unwrap();
+    let moved = LaneRows { upstream: UpstreamId::new("b").unwrap(), ..lane() };
+    batch(State::InProgress, vec![moved]).unwrap();
+}
+
+/// A line that runs alone is the only one of its lease, and of its instance.
+#[test]
+fn a_line_that_runs_alone_is_alone() {
+    let one = InstanceId::new();
+    let marked = |alone| vec![LaneRows { alone, ..lane() }];
+    batch(State::InProgress, marked(vec![(one, set("6"))])).unwrap();
+    batch(State::InProgress, marked(vec![(one, set("6")), (InstanceId::new(), set("2"))])).unwrap();
+    let error = batch(State::InProgress, marked(vec![(one, set("2-4"))])).unwrap_err();
+    assert!(error.contains("2-4 is marked"), "{error}");
+    let twice = marked(vec![(one, set("6")), (one, set("2"))]);
+    assert!(batch(State::InProgress, twice).unwrap_err().contains("so does another line"));
 }

@@ -13,8 +13,8 @@ use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -36,6 +36,9 @@ pub use script::{Gate, ReceivedRequest, Reply, Script};
 pub const REQUESTS_KEPT_MAX: usize = 1_000;
 /// What is promised, and half of it sent, where a script cuts a body.
 const CUT_BODY: &str = r#"{"object":"chat.completion","choices":[]}"#;
+
+/// Streams that a connection may have unless a test says otherwise, as hyper has it.
+const STREAMS_MAX: u32 = 200;
 
 /// What it saw so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,6 +68,8 @@ struct UpstreamState {
     in_flight: AtomicU64,
     in_flight_max: AtomicU64,
     connections: AtomicU64,
+    /// Streams that one HTTP/2 connection may have at once.
+    streams_max: AtomicU32,
     /// Off for load tests, where a million keys would be kept.
     remembers: AtomicBool,
     keys: Mutex<HashMap<String, u64>>,
@@ -89,6 +94,7 @@ impl Upstream {
             in_flight: AtomicU64::new(0),
             in_flight_max: AtomicU64::new(0),
             connections: AtomicU64::new(0),
+            streams_max: AtomicU32::new(STREAMS_MAX),
             remembers: AtomicBool::new(true),
             keys: Mutex::default(),
             kept: Mutex::default(),
@@ -96,6 +102,11 @@ impl Upstream {
         });
         let acceptor = Mutex::new(Some(tokio::spawn(accept(listener, state.clone()))));
         Ok(Self { address, state, acceptor })
+    }
+
+    /// Connections of HTTP/2 that come from now on may have so many streams at once.
+    pub fn set_streams_max(&self, streams_max: u32) {
+        self.state.streams_max.store(streams_max, Ordering::SeqCst);
     }
 
     /// Where clients connect.
@@ -202,9 +213,10 @@ async fn connection(client: TcpStream, state: Arc<UpstreamState>) {
     let Ok((client, twin)) = twins(client) else {
         return;
     };
-    let resets = reset.clone();
+    let (resets, streams_max) = (reset.clone(), state.streams_max.load(Ordering::SeqCst));
     let service = service_fn(move |request| answer(request, state.clone(), resets.clone()));
-    let builder = Builder::new(TokioExecutor::new());
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http2().max_concurrent_streams(streams_max);
     tokio::select! {
         // The client went away, or the script closed: both are what the test wanted.
         _ = builder.serve_connection(TokioIo::new(client), service) => {}
@@ -250,6 +262,7 @@ async fn answer(
     };
     let seen = ReceivedRequest {
         number: state.requests.fetch_add(1, Ordering::SeqCst) + 1,
+        at: Instant::now(),
         in_flight,
         method: head.method,
         path: head.uri.path_and_query().map_or_else(String::new, ToString::to_string),

@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hyper::{HeaderMap, Method};
@@ -16,6 +16,8 @@ use tokio::sync::watch;
 pub struct ReceivedRequest {
     /// Which one it is since the upstream was made, from 1.
     pub number: u64,
+    /// When it had come in whole.
+    pub at: Instant,
     /// How many are in flight with it, itself included.
     pub in_flight: u64,
     /// How it was asked.

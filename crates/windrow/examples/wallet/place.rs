@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use windrow::domain::Owner;
@@ -39,7 +40,9 @@ impl Place {
 
 /// An instance that runs wallets. Others take over a second after it has died.
 pub(crate) async fn start(store: Arc<dyn MessageStore>) -> Result<Running> {
-    let options = Options { heartbeat_ms: 300, stale_ms: 1_000, ..Options::default() };
+    let options = Options::default()
+        .heartbeat_every(Duration::from_millis(300))
+        .stale_after(Duration::from_secs(1));
     let runner = Runner::builder(store, "wallet").options(options).typed(Wallet);
     runner.start().await.context("starting an instance")
 }

@@ -47,7 +47,7 @@ fn name(wallet: usize) -> String {
 pub(crate) async fn run(place: &Place, args: &Args) -> Result<ExitCode> {
     let store = place.open().await?;
     let run = format!("{:x}", std::process::id());
-    let mut herd = Herd::start(args, place)?;
+    let mut herd = Instances::start(args, place)?;
     let client = Client::new(Arc::clone(&store));
     wait_for_set_up(&client).await?;
     let until = Instant::now() + Duration::from_secs(args.secs);
@@ -211,13 +211,13 @@ fn moved(wallet: &str, ask: &Ask) -> Vec<(String, i64)> {
 }
 
 /// The instances, as processes that can be killed.
-struct Herd {
+struct Instances {
     program: std::path::PathBuf,
     place: Place,
     children: Vec<Child>,
 }
 
-impl Herd {
+impl Instances {
     fn start(args: &Args, place: &Place) -> Result<Self> {
         let program = std::env::current_exe().context("the program's own path")?;
         let mut herd = Self { program, place: place.clone(), children: Vec::new() };
@@ -263,7 +263,7 @@ impl Herd {
     }
 }
 
-impl Drop for Herd {
+impl Drop for Instances {
     fn drop(&mut self) {
         for child in &mut self.children {
             let _gone = child.kill();

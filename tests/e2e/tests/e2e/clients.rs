@@ -1,6 +1,6 @@
 //! What the official clients say of the server.
 
-use windrow::domain::{BatchId, FileId, Owner};
+use windrow::domain::{BatchId, FileId, Owner, UpstreamId};
 use windrow::engine::ingest::{Options as IngestOptions, ingest};
 use windrow::store::batch::NewBatch;
 use windrow::store::ingest::NewFile;
@@ -24,6 +24,7 @@ macro_rules! programs {
 programs! {
     python_uploads_lists_reads_and_deletes_files: Python, "files.py", Server::start();
     python_runs_batches_to_their_outputs: Python, "batches.py", Server::start();
+    python_of_the_readme_works_as_it_stands: Python, "readme.py", Server::start();
     python_is_told_what_is_wrong_with_a_file: Python, "failed.py", Server::start();
     python_is_told_which_models_there_are:
         Python, "models.py", Server::for_model("known", "/v1/chat/completions");
@@ -69,8 +70,9 @@ async fn short_lived(server: &Server, lines: u64) -> BatchId {
     let store = server.fixture().store();
     let taken = ingest(store, text.as_bytes(), file, IngestOptions::default()).await.unwrap();
     let id = BatchId::new();
-    let batch =
-        NewBatch { id, window_secs: Some(2), ..NewBatch::over(taken.file.id, owner, "/v1/x") };
+    let new = NewBatch::over(taken.file.id, owner, "/v1/x");
+    let upstreams = UpstreamId::unknown().into();
+    let batch = NewBatch { id, upstreams, window_secs: Some(2), ..new };
     store.create_batch(batch).await.unwrap();
     id
 }

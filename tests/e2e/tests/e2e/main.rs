@@ -4,14 +4,18 @@
 
 mod bodies;
 mod brokers;
+mod bucket;
 mod clients;
 mod contract;
 mod forms;
+mod lost_upload;
 mod messages;
+mod mixed_paths;
 mod outputs;
 mod paths;
 mod slow_bodies;
 mod start;
+mod status_cache;
 mod tls;
 mod traces;
 

@@ -1,7 +1,7 @@
 //! Messages through the running server: an object answers once, and a closed batch tells a webhook.
 
 use serde_json::{Value, json};
-use windrow::engine::deliver::signature::{self, Key};
+use windrow::engine::deliver::signature::{self, SigningKey};
 use windrow_e2e::Server;
 use windrow_e2e::raw::{Request, Response};
 use windrow_e2e::server::WITHIN;
@@ -29,7 +29,7 @@ async fn receiver() -> Upstream {
 
 /// That the receiver can trust what it got.
 fn check_signed(seen: &ReceivedRequest) {
-    let key = Key::read(SECRET).unwrap();
+    let key = SigningKey::read(SECRET).unwrap();
     let (id, at) = (seen.header(signature::ID), seen.header(signature::TIMESTAMP));
     let wanted = signature::sign(&[key], id, at.parse().unwrap(), &seen.body);
     assert_eq!(seen.header(signature::SIGNATURE), wanted);

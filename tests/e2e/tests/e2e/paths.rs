@@ -133,3 +133,15 @@ async fn tricks_in_a_header_give_no_right() {
     assert_eq!(files(&server, &key).await, [""; 0]);
     server.check();
 }
+
+/// "There is nothing" without saying where would help nobody who reads the log.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_log_names_a_path_that_leads_nowhere_without_its_query() {
+    let server = Server::start().await;
+    let key = server.key("ann").await;
+    let path = "/v1/chat/completion?token=hush";
+    Request::new("GET", path, &key).send(server.address()).await.refused(404);
+    let said = server.said();
+    assert!(said.contains("path=\"/v1/chat/completion\""), "{said}");
+    assert!(!said.contains("hush"), "{said}");
+}

@@ -6,6 +6,7 @@ use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use windrow::domain::BatchId;
 use windrow::domain::control::slice;
@@ -79,17 +80,15 @@ fn options() -> Options {
         ..slice::Bounds::default()
     };
     let retry = Policy { backoff_ms_min: 5, backoff_ms_max: 20, ..Policy::default() };
-    Options {
-        slice,
-        retry,
-        poll_ms: 50,
-        heartbeat_ms: 200,
-        sweep_ms_min: 50,
-        sweep_ms_max: 100,
+    Options::default()
+        .slice(slice)
+        .retry(retry)
+        .poll_every(Duration::from_millis(50))
+        .heartbeat_every(Duration::from_millis(200))
+        .sweep_every_min(Duration::from_millis(50))
+        .sweep_every_max(Duration::from_millis(100))
         // A line that is caught in two crashes, or in a slow machine, must not fail for it.
-        crashes_max: 1000,
-        finalise_lease_ms: 600,
-        grace_ms: 2_000,
-        ..Options::default()
-    }
+        .crashes_max(1000)
+        .finalise_lease(Duration::from_millis(600))
+        .grace(Duration::from_secs(2))
 }

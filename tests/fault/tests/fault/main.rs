@@ -3,12 +3,16 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod again;
+mod dead;
 mod disk;
 mod kill;
 mod race;
 mod replay;
 mod run;
 mod server;
+mod stop;
+mod stop_http;
+mod two_hosts;
 mod upgrade;
 mod upstream;
 mod zombie;

@@ -29,7 +29,10 @@ impl Run {
         fs::write(&input, input::text(lines)).unwrap();
         let bounds = "first_byte_ms_max = 1000\nidle_ms_max = 500\ntotal_ms_max = 20000\n\
                       breaker_open_ms_min = 200\nbreaker_open_ms_max = 500\n";
-        let config = format!("[upstreams.default]\nbase_url = \"{}\"\n{bounds}", upstream.url());
+        let config = format!(
+            "[upstreams.default]\nbase_url = \"{}\"\nnot_found_statuses = [404]\n{bounds}",
+            upstream.url()
+        );
         fs::write(fixture.folder().join("windrow.toml"), config).unwrap();
         let (results, errors) = ("out.jsonl", "out.errors.jsonl");
         let (results, errors) = (fixture.folder().join(results), fixture.folder().join(errors));

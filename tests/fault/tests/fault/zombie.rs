@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use windrow::domain::{BatchId, Target};
+use windrow::domain::BatchId;
 use windrow_fault::check::Ended;
 use windrow_fault::program::worker;
 use windrow_fault::{Backend, Fixture, Program, wait};
@@ -14,38 +14,51 @@ use windrow_testkit::upstream::{Reply, Script, Upstream};
 use crate::{WITHIN, on_both_stores, saw};
 
 const LINES: u64 = 600;
-/// A free database answers a write long before that.
-const FREE: Duration = Duration::from_millis(500);
 
 on_both_stores!(
     a_worker_that_slept_past_its_lease_changes_nothing,
     a_worker_that_was_taken_for_dead_joins_again,
 );
 
+/// It is silent for longer than it may be, but its lock says that it lives: only its leases are lost.
 async fn a_worker_that_slept_past_its_lease_changes_nothing(backend: Backend) {
-    sleep_through(backend, "600000").await;
+    sleep_through(backend, true).await;
 }
 
+/// Its lock is gone, so nothing proves that it lives, and its silence decides.
 async fn a_worker_that_was_taken_for_dead_joins_again(backend: Backend) {
-    sleep_through(backend, "1200").await;
+    sleep_through(backend, false).await;
 }
 
-async fn sleep_through(backend: Backend, member_stale_ms: &str) {
+async fn sleep_through(backend: Backend, keeps_lock: bool) {
     let fixture = Fixture::on(backend).await;
     let batch = fixture.batch(LINES).await;
     let answer = Reply::Echo.after(Duration::from_millis(100));
     let upstream = Upstream::start(Script::always(answer)).await.unwrap();
     let start = |name: &str| {
         let mut command = worker(&fixture, &upstream.url());
-        command.env("WINDROW_MEMBER_STALE_MS", member_stale_ms);
+        command.env("WINDROW_MEMBER_STALE_MS", "1200");
         Program::start(&fixture, name, command)
     };
     let sleeper = start("sleeper");
     saw(&upstream, LINES / 10).await;
-    freeze_outside_a_commit(&fixture, &sleeper).await;
+    sleeper.freeze_outside_a_commit(&fixture).await;
+    if !keeps_lock {
+        fs::remove_dir_all(crate::dead::live_folder(&fixture, backend)).unwrap();
+    }
     let mut other = start("other");
     fixture.closed(batch, WITHIN).await;
     let before = look(&fixture, batch).await;
+    let buried = async || {
+        let members = fixture.store().members().await.unwrap();
+        members.iter().filter(|member| member.tombstoned_at.is_some()).count()
+    };
+    if keeps_lock {
+        assert_eq!(buried().await, 0, "its lock says that it lives");
+    } else {
+        let is_buried = || async { (buried().await == 1).then_some(()) };
+        wait::until(WITHIN, is_buried, || async { "it is not taken for dead".to_owned() }).await;
+    }
     other.terminate();
     assert!(other.ended(WITHIN).await.success(), "{}", other.said());
 
@@ -57,26 +70,6 @@ async fn sleep_through(backend: Backend, member_stale_ms: &str) {
     Ended::check(&fixture, second, LINES, 0).await.check_upstream(&upstream, 0);
     let first = Ended::check(&fixture, batch, LINES, 0).await;
     first.check_upstream(&upstream, 1);
-}
-
-/// A stopped process keeps the lock of an SQLite file that it is writing to, and everybody waits for
-/// it; that is no zombie. On PostgreSQL it holds no lock for longer than a statement.
-async fn freeze_outside_a_commit(fixture: &Fixture, program: &Program) {
-    let probe = Target::new("probe").unwrap();
-    let freeze = || async {
-        program.freeze().await;
-        match tokio::time::timeout(FREE, fixture.store().set_limit(&probe, None)).await {
-            Ok(free) => {
-                free.unwrap();
-                Some(())
-            }
-            Err(_) => {
-                program.thaw();
-                None
-            }
-        }
-    };
-    wait::until(WITHIN, freeze, || async { "it is always writing".to_owned() }).await;
 }
 
 /// Everything that is to stay as it is: results with their times, and outputs byte by byte.

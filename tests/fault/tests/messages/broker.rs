@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use windrow::domain::Queue;
 use windrow::domain::retry::Policy;
 use windrow::engine::deliver::{Patterns, Route, Routes};
-use windrow::engine::messages::{Client, Options, Runner};
+use windrow::engine::messages::{Client, Runner};
 use windrow_brokers::nats::{NatsPublisher, PublisherOptions, Server};
 use windrow_fault::instance::{Bounds, SERVICE};
 use windrow_fault::{Backend, Fixture, fixture, rounds, wait};
@@ -40,7 +40,7 @@ async fn a_broker_that_stops_and_dies_gets_every_message_in_order(backend: Backe
     let routes = Routes::new(vec![Route::new(Patterns::default(), Arc::new(to(&broker)))]).unwrap();
     let store = fixture::open(fixture.database()).await.unwrap();
     // As often and as long as usual.
-    let options = Options { retry: Policy::default(), ..BOUNDS.options() };
+    let options = BOUNDS.options().retry(Policy::default());
     let runner = Runner::builder(store, SERVICE).options(options).routes(routes);
     let runner = runner.start().await.unwrap();
     let over = Arc::new(AtomicBool::new(false));
@@ -73,13 +73,11 @@ async fn a_broker_that_stops_and_dies_gets_every_message_in_order(backend: Backe
 }
 
 fn to(broker: &Broker) -> NatsPublisher {
-    let options = PublisherOptions {
-        server: Server { url: broker.url().into(), ..Server::default() },
-        stream: Some(JETSTREAM.to_owned()),
-        create: true,
-        ack_ms_max: 2_000,
-        ..PublisherOptions::default()
-    };
+    let options = PublisherOptions::default()
+        .server(Server::default().url(broker.url().into()))
+        .stream(Some(JETSTREAM.to_owned()))
+        .create(true)
+        .ack_ms_max(2_000);
     NatsPublisher::new("nats", options).unwrap()
 }
 

@@ -5,10 +5,11 @@
 
 mod broker;
 mod chaos;
-mod contended;
-mod held;
+mod dead;
 mod history;
 mod instances;
+mod locked_stream;
+mod open_transaction;
 mod poison;
 mod server;
 mod takeover;

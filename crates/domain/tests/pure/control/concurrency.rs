@@ -138,6 +138,25 @@ fn requests_that_met_the_same_congestion_shrink_it_once() {
     assert_eq!(control.limit(), 11, "by one after the first congestion");
 }
 
+/// After a minute in which everything was refused, round trips are few until it is back.
+#[test]
+fn a_limit_that_fell_to_the_least_is_soon_back() {
+    let mut control = Concurrency::new(Bounds { start: 64, ..Bounds::default() });
+    (1..=70).for_each(|second| feed(&mut control, second * 1_000, 1, 1, Load::Congested));
+    assert_eq!(control.limit(), 1);
+    let mut limits = Vec::new();
+    for round in 0..7 {
+        let limit = control.limit();
+        limits.push(limit);
+        feed(&mut control, 80_000 + round, limit, limit, Load::Good);
+    }
+    assert_eq!(
+        limits,
+        [1, 2, 4, 8, 16, 32, 33],
+        "it doubles to a half of what it was, then by one"
+    );
+}
+
 #[test]
 fn a_limit_that_is_not_used_does_not_grow() {
     let mut control = Concurrency::new(Bounds::default());

@@ -2,6 +2,7 @@
 
 mod breaker;
 mod concurrency;
+mod fading;
 mod ingest;
 mod pace;
 mod pressure;

@@ -68,6 +68,31 @@ fn the_delay_doubles_once_per_window_and_fades() {
     assert!((0..100).all(|_| pace.next(900_000).is_ok()), "as if nothing had been");
 }
 
+/// A minute and more of nothing but 429: the delay grew with the time, and not with what the host bears.
+#[test]
+fn the_first_good_answer_after_an_outage_brings_the_pace_back() {
+    let mut pace = Pace::new(Bounds::default());
+    (0..140).for_each(|half| pace.throttled(half * 500));
+    assert!(pace.delay_ms() >= 4_000.0, "{}", pace.delay_ms());
+    assert!(pace.next(80_000).is_ok());
+    pace.good();
+    assert!(pace.delay_ms() < 5.0, "{}", pace.delay_ms());
+    assert!(pace.next(80_001).is_ok(), "nor does the wait behind the last start hold it up");
+}
+
+/// A host that takes some and refuses some: good answers make it quicker step by step, not at once.
+#[test]
+fn one_that_throttles_now_and_then_is_not_rushed() {
+    let mut pace = Pace::new(Bounds::default());
+    for second in 1..8_u64 {
+        pace.throttled(second * 1_000);
+        let before = pace.delay_ms();
+        pace.good();
+        assert!(pace.delay_ms() >= before * 0.8, "{} {before}", pace.delay_ms());
+    }
+    assert!(pace.delay_ms() > 20.0, "{}", pace.delay_ms());
+}
+
 proptest! {
     #[test]
     fn no_span_of_time_has_more_than_the_rate(

@@ -6,32 +6,33 @@
 use bytes::Bytes;
 use jiff::Timestamp;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
-use reqwest::{StatusCode, Url};
+use reqwest::{Method, StatusCode, Url};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use windrow_domain::attempt::{Class, Failure};
 
 use super::config::Predicate;
-use super::route::Route;
+use super::route::UpstreamRoute;
 use crate::execute::{Outcome, Verdict};
 use crate::http::exchange::{ExchangeError, HttpAnswer};
 use crate::http::explain::{cause, clean, explanation, shorten, unconnected};
 use crate::http::retry_after;
 
-/// Judges an exchange.
+/// What an exchange, or its failure, means for the line.
 pub(super) fn judge(
-    route: &Route,
+    route: &UpstreamRoute,
     now: Timestamp,
     result: Result<HttpAnswer, ExchangeError>,
 ) -> Outcome {
-    let HttpAnswer { status, headers, body } = match result {
+    let HttpAnswer { method, status, headers, body } = match result {
         Ok(answer) => answer,
         Err(trouble) => return lost(route, trouble),
     };
     let http_status = Some(status.as_u16());
     if !status.is_success() {
         let body = body.ok();
-        let failure = refused(route, status, &headers, body.as_ref(), now);
+        let class = class_of(route, &method, status);
+        let failure = refused(route, class, status, &headers, body.as_ref(), now);
         return Outcome { http_status, body, ..Outcome::failed(failure) };
     }
     let body = match body {
@@ -46,7 +47,7 @@ pub(super) fn judge(
 }
 
 /// There is no whole answer.
-fn lost(route: &Route, trouble: ExchangeError) -> Outcome {
+fn lost(route: &UpstreamRoute, trouble: ExchangeError) -> Outcome {
     let origin = route.base.origin();
     let (class, code, message) = match trouble {
         ExchangeError::Send(error) if error.is_connect() => {
@@ -86,20 +87,30 @@ fn lost(route: &Route, trouble: ExchangeError) -> Outcome {
     Outcome::failed(Failure::new(class, code, message))
 }
 
+/// What a status that is not 2xx means.
+fn class_of(route: &UpstreamRoute, method: &Method, status: StatusCode) -> Class {
+    let means_not_found = |status: u16| match &route.not_found_statuses {
+        Some(named) => named.contains(&status),
+        // Only who asks for a thing is told that it is not there.
+        None => status == 404 && (*method == Method::GET || *method == Method::HEAD),
+    };
+    match status.as_u16() {
+        429 => Class::Throttled,
+        408 | 500.. => Class::Server,
+        known if means_not_found(known) => Class::NotFound,
+        _ => Class::Permanent,
+    }
+}
+
 /// A status that is not 2xx.
 fn refused(
-    route: &Route,
+    route: &UpstreamRoute,
+    class: Class,
     status: StatusCode,
     headers: &HeaderMap,
     body: Option<&Bytes>,
     now: Timestamp,
 ) -> Failure {
-    let class = match status.as_u16() {
-        429 => Class::Throttled,
-        408 | 500.. => Class::Server,
-        known if route.not_found_statuses.contains(&known) => Class::NotFound,
-        _ => Class::Permanent,
-    };
     let code = format!("http_{}", status.as_u16());
     let explained = if status.is_redirection() {
         Some(redirection(headers))
@@ -130,7 +141,7 @@ fn redirection(headers: &HeaderMap) -> String {
 
 /// What is wrong with a 2xx, if anything.
 fn unacceptable(
-    route: &Route,
+    route: &UpstreamRoute,
     status: StatusCode,
     headers: &HeaderMap,
     body: &Bytes,
@@ -167,7 +178,7 @@ fn is_valid_json(body: &[u8]) -> bool {
     std::str::from_utf8(body).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
 }
 
-impl Route {
+impl UpstreamRoute {
     /// The text without the key.
     fn redact(&self, text: String) -> String {
         match &self.key {

@@ -12,7 +12,7 @@ pub enum Error {
     /// The base URL cannot be used.
     #[error("upstream {upstream}: base_url {because}")]
     BaseUrl {
-        /// Which upstream.
+        /// The upstream, by its name.
         upstream: String,
         /// What is wrong with it.
         because: &'static str,
@@ -20,7 +20,7 @@ pub enum Error {
     /// A value cannot be used.
     #[error("upstream {upstream}: {name} {because}")]
     Value {
-        /// Which upstream.
+        /// The upstream, by its name.
         upstream: String,
         /// The name of the value.
         name: &'static str,
@@ -30,7 +30,7 @@ pub enum Error {
     /// The variable that holds the key does not.
     #[error("upstream {upstream}: the variable {var} that should hold the API key {because}")]
     KeyVariable {
-        /// Which upstream.
+        /// The upstream, by its name.
         upstream: String,
         /// The name of the variable.
         var: String,
@@ -40,7 +40,7 @@ pub enum Error {
     /// The file that holds the key does not.
     #[error("upstream {upstream}: the file {} that should hold the API key {because}", path.display())]
     KeyFile {
-        /// Which upstream.
+        /// The upstream, by its name.
         upstream: String,
         /// Where the file is.
         path: PathBuf,
@@ -53,11 +53,11 @@ pub enum Error {
     /// The file of certificates cannot be used.
     #[error("upstream {upstream}: ca_file {} could not be read", path.display())]
     CaFile {
-        /// Which upstream.
+        /// The upstream, by its name.
         upstream: String,
         /// Where the file is.
         path: PathBuf,
-        /// Why.
+        /// Why the file could not be used.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -67,9 +67,9 @@ pub enum Error {
     /// The HTTP client could not be made.
     #[error("upstream {upstream}: the HTTP client could not be made")]
     Client {
-        /// Which upstream.
+        /// The upstream, by its name.
         upstream: String,
-        /// Why.
+        /// Why the client could not be built.
         #[source]
         source: reqwest::Error,
     },

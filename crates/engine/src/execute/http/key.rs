@@ -14,15 +14,15 @@ const REDACTED_CHARS_MIN: usize = 8;
 
 /// A key that does not show itself.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Key(String);
+pub(super) struct ApiKey(String);
 
-impl fmt::Debug for Key {
+impl fmt::Debug for ApiKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Key(…)")
+        f.write_str("ApiKey(…)")
     }
 }
 
-impl Key {
+impl ApiKey {
     /// Reads the key from where the configuration says.
     pub(super) fn read(source: &KeySource, upstream: &str) -> Result<Self, Error> {
         let upstream = upstream.to_owned();
@@ -92,15 +92,15 @@ mod tests {
         file
     }
 
-    fn read(content: &str) -> Result<Key, String> {
+    fn read(content: &str) -> Result<ApiKey, String> {
         let file = file(content);
         let source = KeySource::File(file.path().to_owned());
-        Key::read(&source, "it").map_err(|error| error.to_string().replace('/', ""))
+        ApiKey::read(&source, "it").map_err(|error| error.to_string().replace('/', ""))
     }
 
     #[test]
     fn a_key_is_one_word_of_a_file_or_a_variable() {
-        assert_eq!(read("sk-secret\n").unwrap(), Key("sk-secret".to_owned()));
+        assert_eq!(read("sk-secret\n").unwrap(), ApiKey("sk-secret".to_owned()));
         assert!(read(" \n").unwrap_err().ends_with("is empty"));
         assert!(read("two words").unwrap_err().ends_with("one word of plain ASCII"));
         assert!(read("zwölf").is_err());
@@ -108,18 +108,18 @@ mod tests {
         let word =
             |(_, value): &(String, String)| value.bytes().all(|byte| byte.is_ascii_graphic());
         let (var, value) = env::vars().filter(|(_, value)| !value.is_empty()).find(word).unwrap();
-        assert_eq!(Key::read(&KeySource::Env(var), "it").unwrap(), Key(value));
+        assert_eq!(ApiKey::read(&KeySource::Env(var), "it").unwrap(), ApiKey(value));
         let missing = KeySource::Env("WINDROW_NO_SUCH_VARIABLE".to_owned());
-        let error = Key::read(&missing, "it").unwrap_err().to_string();
+        let error = ApiKey::read(&missing, "it").unwrap_err().to_string();
         assert!(error.contains("WINDROW_NO_SUCH_VARIABLE") && error.ends_with("is not set"));
         let nowhere = KeySource::File("no/such/file".into());
-        let error = Key::read(&nowhere, "it").unwrap_err().to_string();
+        let error = ApiKey::read(&nowhere, "it").unwrap_err().to_string();
         assert!(error.contains("no/such/file") && error.ends_with("could not be read"));
     }
 
     #[test]
     fn a_key_never_shows_itself() {
-        let key = Key("sk-secret-1".to_owned());
+        let key = ApiKey("sk-secret-1".to_owned());
         let (_, value) = key.header(&Upstream::default()).unwrap();
         assert_eq!(value.as_bytes(), b"Bearer sk-secret-1");
         assert!(!format!("{key:?} {value:?}").contains("secret"));

@@ -1,4 +1,4 @@
-//! The URL of a try: the operator's base, the line's path.
+//! The URL of an attempt: the operator's base, the line's path.
 //!
 //! Holds throughout: scheme, host, port and user are the base's, whatever the line says; a base's
 //! path cannot be left. Checked twice: by what the line may say, and by what came of it.
@@ -9,7 +9,7 @@ use reqwest::Url;
 /// Why a line's url was refused.
 pub(super) type Refused = &'static str;
 
-/// Where requests go.
+/// The base URL of an upstream, to which the paths of lines are added.
 #[derive(Debug)]
 pub(super) struct Base {
     url: Url,
@@ -17,6 +17,8 @@ pub(super) struct Base {
     origin: String,
     /// Without the slash at its end.
     prefix: String,
+    /// With its port, and without the slash at its end.
+    canonical: String,
     /// The last URL that was made: most files ask for one and the same, and parsing is what costs.
     last: Mutex<Option<Made>>,
 }
@@ -47,7 +49,13 @@ impl Base {
         }
         let origin = url.origin().ascii_serialization();
         let prefix = url.path().trim_end_matches('/').to_owned();
-        Ok(Self { url, origin, prefix, last: Mutex::default() })
+        let canonical = super::upstream_of(&url).map_err(|_| "is too long")?.into();
+        Ok(Self { url, origin, prefix, canonical, last: Mutex::default() })
+    }
+
+    /// The same text for the same upstream, however it was written.
+    pub(super) fn canonical(&self) -> &str {
+        &self.canonical
     }
 
     /// Scheme, host and port.

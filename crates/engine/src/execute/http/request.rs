@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use windrow_domain::attempt::Failure;
 
 use super::path;
-use super::route::{Form, Route};
+use super::route::{Form, UpstreamRoute};
 use super::variant;
 use crate::execute::Attempt;
 
@@ -42,16 +42,16 @@ impl<'a> RequestLine<'a> {
     }
 }
 
-/// The request of a try.
+/// The request of an attempt: its head, and its body.
 pub(super) fn build(
-    route: &Route,
+    route: &UpstreamRoute,
     attempt: &Attempt,
     line: &RequestLine<'_>,
-) -> Result<Request, Failure> {
+) -> Result<(Request, Option<Bytes>), Failure> {
     let form = route.form(attempt.number);
     let not_allowed =
         |because| refusal("url_not_allowed", format!("Nothing was sent: `url` {because}."));
-    if !route.endpoints.is_empty() && !route.endpoints.contains(path::path(&line.url)) {
+    if !route.allows_path(path::path(&line.url)) {
         return Err(not_allowed("is not one of the endpoints that are allowed"));
     }
     let url = route.base.join(&line.url, form.query.as_deref()).map_err(not_allowed)?;
@@ -65,13 +65,16 @@ pub(super) fn build(
     let key = if route.has_variants() { attempt.key_of_variant() } else { attempt.key() };
     let key = HeaderValue::try_from(key).expect("a key is plain ASCII");
     headers.insert(IDEMPOTENCY_KEY.clone(), key);
-    *request.body_mut() = body.map(Into::into);
-    Ok(request)
+    Ok((request, body))
 }
 
-fn method(route: &Route, line: &RequestLine<'_>) -> Result<Method, Failure> {
+fn method(route: &UpstreamRoute, line: &RequestLine<'_>) -> Result<Method, Failure> {
     if let Some(method) = &route.method {
         return Ok(method.clone());
+    }
+    let refused = || refusal("method_not_allowed", "Nothing was sent: `method` is not allowed.");
+    if !route.allows_method(&line.method) {
+        return Err(refused());
     }
     match &*line.method {
         "POST" => Ok(Method::POST),
@@ -79,7 +82,7 @@ fn method(route: &Route, line: &RequestLine<'_>) -> Result<Method, Failure> {
         "PUT" => Ok(Method::PUT),
         "PATCH" => Ok(Method::PATCH),
         "DELETE" => Ok(Method::DELETE),
-        _ => Err(refusal("method_not_allowed", "Nothing was sent: `method` is not allowed.")),
+        _ => Err(refused()),
     }
 }
 

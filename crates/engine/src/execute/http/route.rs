@@ -1,6 +1,5 @@
 //! An upstream, made ready: everything that is the same for all its requests is made once.
 
-use std::collections::HashSet;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -11,27 +10,31 @@ use reqwest::header::{
 };
 use reqwest::{Client, Method};
 use serde_json::Value;
+use windrow_domain::upstream::MarkSecret;
 
-use super::config::{Headers, Predicate, Upstream, Variant};
+use super::config::{Predicate, Upstream, Variant};
 use super::error::Error;
-use super::key::Key;
+use super::key::ApiKey;
 use super::path::Base;
 use crate::execute::Limits;
-use crate::http::client::{self, ClientError, ClientOptions};
+use crate::http::client::{self, ClientOptions, HttpClientError};
 use crate::http::exchange::ExchangeBounds;
+use crate::http::options::Headers;
 
 /// Where the requests of some targets go, and how.
 #[derive(Debug)]
-pub(super) struct Route {
+pub(super) struct UpstreamRoute {
     pub(super) base: Base,
     pub(super) method: Option<Method>,
-    pub(super) endpoints: HashSet<String>,
-    pub(super) key: Option<Key>,
+    /// What lines may ask for.
+    allowed: Upstream,
+    pub(super) key: Option<ApiKey>,
     pub(super) bounds: ExchangeBounds,
     pub(super) limits: Limits,
-    pub(super) not_found_statuses: Vec<u16>,
+    /// None for what is usual: 404 to a method that only reads.
+    pub(super) not_found_statuses: Option<Vec<u16>>,
     pub(super) not_found_when: Vec<Predicate>,
-    /// At least one.
+    /// The forms of its requests, at least one; attempts use them in turn.
     forms: Vec<Form>,
     /// At least one. Several where one connection carries many requests, and only so many.
     clients: Vec<Client>,
@@ -58,8 +61,8 @@ fn clients(upstream: &Upstream, https: bool) -> Result<Vec<Client>, Error> {
     client::build(&options).map_err(|error| {
         let upstream = upstream.label().to_owned();
         match error {
-            ClientError::CaFile { path, source } => Error::CaFile { upstream, path, source },
-            ClientError::Build(source) => Error::Client { upstream, source },
+            HttpClientError::CaFile { path, source } => Error::CaFile { upstream, path, source },
+            HttpClientError::Build(source) => Error::Client { upstream, source },
         }
     })
 }
@@ -72,13 +75,13 @@ pub(super) struct Form {
     pub(super) body: Option<Value>,
 }
 
-impl Route {
+impl UpstreamRoute {
     pub(super) fn new(upstream: &Upstream) -> Result<Self, Error> {
         let label = upstream.label();
         let base = Base::read(&upstream.base_url)
             .map_err(|because| Error::BaseUrl { upstream: label.to_owned(), because })?;
         judge(upstream)?;
-        let key = upstream.api_key.as_ref().map(|key| Key::read(key, label)).transpose()?;
+        let key = upstream.api_key.as_ref().map(|key| ApiKey::read(key, label)).transpose()?;
         let method = upstream.method.as_deref().map(|name| method(name, label)).transpose()?;
         let only = [Variant::default()];
         let variants = if upstream.variants.is_empty() { &only[..] } else { &upstream.variants };
@@ -88,7 +91,10 @@ impl Route {
             clients: clients(upstream, base.is_https())?,
             base,
             method,
-            endpoints: upstream.endpoints.iter().cloned().collect(),
+            allowed: Upstream::default()
+                .endpoints(upstream.endpoints.clone())
+                .paths(upstream.paths.clone())
+                .methods(upstream.methods.clone()),
             key,
             bounds: bounds(upstream),
             limits: upstream.limits(),
@@ -98,13 +104,45 @@ impl Route {
         })
     }
 
-    /// The form of that try, counted from 1.
+    /// Whether lines may ask for that path.
+    pub(super) fn allows_path(&self, path: &str) -> bool {
+        self.allowed.allows_path(path)
+    }
+
+    /// Whether lines may use that method.
+    pub(super) fn allows_method(&self, method: &str) -> bool {
+        self.allowed.methods.is_empty() || self.allowed.methods.iter().any(|known| known == method)
+    }
+
+    /// Tells its key and headers from others, and shows nothing of them: a keyed hash. Empty when there
+    /// are none.
+    pub(super) fn key_mark(&self, secret: &MarkSecret) -> String {
+        let own = [USER_AGENT, CONTENT_TYPE];
+        let mut hasher = blake3::Hasher::new_keyed(&secret.0);
+        let mut is_empty = true;
+        for form in &self.forms {
+            // In the order of their names; a name comes once.
+            let mut headers: Vec<_> = form.headers.iter().collect();
+            headers.retain(|(name, value)| value.is_sensitive() || !own.contains(name));
+            headers.sort_unstable_by_key(|(name, _)| name.as_str());
+            hasher.update(&(headers.len() as u64).to_le_bytes());
+            for (name, value) in headers {
+                is_empty = false;
+                for part in [name.as_str().as_bytes(), value.as_bytes()] {
+                    hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
+                }
+            }
+        }
+        if is_empty { String::new() } else { hasher.finalize().to_hex().to_string() }
+    }
+
+    /// The form of that attempt, counted from 1.
     pub(super) fn form(&self, attempt: u32) -> &Form {
         let at = usize::try_from(attempt.saturating_sub(1)).unwrap_or_default();
         &self.forms[at % self.forms.len()]
     }
 
-    /// Whether tries differ from each other.
+    /// Whether attempts differ from each other.
     pub(super) fn has_variants(&self) -> bool {
         self.forms.len() > 1
     }
@@ -119,7 +157,7 @@ impl Route {
 }
 
 impl Form {
-    fn new(upstream: &Upstream, key: Option<&Key>, variant: &Variant) -> Result<Self, Error> {
+    fn new(upstream: &Upstream, key: Option<&ApiKey>, variant: &Variant) -> Result<Self, Error> {
         let mut headers = HeaderMap::new();
         let agent = concat!("windrow/", env!("CARGO_PKG_VERSION"));
         headers.insert(USER_AGENT, HeaderValue::from_static(agent));
@@ -172,6 +210,14 @@ fn judge(upstream: &Upstream) -> Result<(), Error> {
         ("breaker_failures_max", upstream.breaker_failures_max.into()),
         ("breaker_open_ms_min", upstream.breaker_open_ms_min),
         ("breaker_probes", upstream.breaker_probes.into()),
+        ("attempts_max", upstream.attempts_max.unwrap_or(1).into()),
+        ("attempts_not_found_max", upstream.attempts_not_found_max.unwrap_or(1).into()),
+        ("backoff_ms_min", upstream.backoff_ms_min.unwrap_or(1)),
+        ("backoff_timeout_ms_min", upstream.backoff_timeout_ms_min.unwrap_or(1)),
+        ("backoff_unacceptable_ms_min", upstream.backoff_unacceptable_ms_min.unwrap_or(1)),
+        ("backoff_not_found_ms_min", upstream.backoff_not_found_ms_min.unwrap_or(1)),
+        ("backoff_ms_max", upstream.backoff_ms_max.unwrap_or(1)),
+        ("backoff_throttled_ms_max", upstream.backoff_throttled_ms_max.unwrap_or(1)),
     ] {
         if value == 0 {
             return bad(name, "must be at least 1");
@@ -194,7 +240,7 @@ fn judge(upstream: &Upstream) -> Result<(), Error> {
 
 fn judge_meaning(upstream: &Upstream) -> Result<(), Error> {
     let bad = |name, because: &str| Err(Error::value(upstream.label(), name, because));
-    if upstream.not_found_statuses.iter().any(|status| !(400..500).contains(status)) {
+    if upstream.not_found_statuses.iter().flatten().any(|status| !(400..500).contains(status)) {
         return bad("not_found_statuses", "must be between 400 and 499");
     }
     let is_pointer = |pointer: &str| pointer.is_empty() || pointer.starts_with('/');
@@ -205,8 +251,21 @@ fn judge_meaning(upstream: &Upstream) -> Result<(), Error> {
     if !queries.all(|query| query.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#')) {
         return bad("variants.query", "must be plain ASCII without blanks and `#`");
     }
-    if !upstream.endpoints.iter().all(|path| path.starts_with('/') && !path.contains('?')) {
+    let is_path = |path: &String| path.starts_with('/') && !path.contains('?');
+    if !upstream.endpoints.iter().all(is_path) {
         return bad("endpoints", "must be paths that begin with `/`, without a query");
+    }
+    let is_pattern = |path: &String| is_path(path) && !path.trim_end_matches('*').contains('*');
+    if !upstream.paths.iter().all(is_pattern) {
+        let because =
+            "must be paths that begin with `/`, without a query; `*` may stand at the end";
+        return bad("paths", because);
+    }
+    for name in &upstream.methods {
+        method(name, upstream.label()).map_err(|_| {
+            let because = "must be some of POST, GET, PUT, PATCH, DELETE";
+            Error::value(upstream.label(), "methods", because)
+        })?;
     }
     Ok(())
 }

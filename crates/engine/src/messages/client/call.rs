@@ -10,13 +10,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use windrow_domain::{InstanceId, Owner, RequestId};
 use windrow_store::call::{CallKey, NewCall};
 use windrow_store::{Error, Kind};
 
-use crate::messages::handler::Typed;
 use crate::messages::handler::typed::write_call;
 
 use super::{CallOutcome, Client, ClientError};
@@ -55,6 +55,7 @@ impl<'a> ObjectRef<'a> {
             method,
             id: None,
             caller: None,
+            expires_in: None,
             timeout: TIMEOUT,
         }
     }
@@ -69,6 +70,7 @@ pub struct CallRequest {
     method: serde_json::Result<(String, Bytes)>,
     id: Option<String>,
     caller: Option<String>,
+    expires_in: Option<Duration>,
     timeout: Duration,
 }
 
@@ -95,6 +97,12 @@ impl CallRequest {
         self
     }
 
+    /// With a life: a call that still waits after that time fails, and an answer is kept no longer.
+    pub fn expires_in(mut self, life: Duration) -> Self {
+        self.expires_in = Some(life);
+        self
+    }
+
     /// Waits for the answer no longer than that: then the outcome is [`CallOutcome::Pending`].
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -110,7 +118,10 @@ impl CallRequest {
         let (method, args) = self.method.map_err(|bad| invalid("arguments", bad))?;
         let key = CallKey { owner, request_id };
         let call = NewCall::new(key, self.object_type, self.object_id, method).args(args);
-        Ok(NewCall { caller_client: self.caller, ..call })
+        let now = self.client.inner.clock.now();
+        let expires_at =
+            self.expires_in.map(|life| now.checked_add(life).unwrap_or(Timestamp::MAX));
+        Ok(NewCall { caller_client: self.caller, expires_at, ..call })
     }
 }
 
@@ -146,13 +157,10 @@ pub enum AskError {
 
 /// A call of a typed object, submitted and waited for by `.await`, which gives its reply.
 #[must_use = "a call is made when it is awaited"]
-pub struct Ask<T>(CallRequest, PhantomData<fn() -> T>);
+pub struct Ask<Reply>(CallRequest, PhantomData<fn() -> Reply>);
 
-impl<T: Typed> Ask<T> {
-    pub(super) fn new(object: ObjectRef<'_>, call: &T::Call) -> Self
-    where
-        T::Call: Serialize,
-    {
+impl<Reply> Ask<Reply> {
+    pub(super) fn new(object: ObjectRef<'_>, call: &impl Serialize) -> Self {
         Self(object.request(write_call(call)), PhantomData)
     }
 
@@ -171,6 +179,11 @@ impl<T: Typed> Ask<T> {
         Self(self.0.caller(caller), PhantomData)
     }
 
+    /// As [`CallRequest::expires_in`].
+    pub fn expires_in(self, life: Duration) -> Self {
+        Self(self.0.expires_in(life), PhantomData)
+    }
+
     /// As [`CallRequest::timeout`]; then the error is [`AskError::Pending`].
     pub fn timeout(self, timeout: Duration) -> Self {
         Self(self.0.timeout(timeout), PhantomData)
@@ -182,11 +195,8 @@ impl<T: Typed> Ask<T> {
     }
 }
 
-impl<T: Typed> IntoFuture for Ask<T>
-where
-    T::Reply: DeserializeOwned,
-{
-    type Output = Result<T::Reply, AskError>;
+impl<Reply: DeserializeOwned> IntoFuture for Ask<Reply> {
+    type Output = Result<Reply, AskError>;
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {

@@ -5,10 +5,12 @@
 //! notify, and polls as well.
 
 mod call;
+mod call_wait;
 mod inbox;
 mod outcome;
 pub(crate) mod waiters;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +19,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use windrow_domain::backoff::Backoff;
 use windrow_domain::{DeadLetterId, InstanceId, Owner};
-use windrow_store::call::{CallKey, NewCall, Submitted};
+use windrow_store::call::{Call, CallKey, NewCall, Submitted};
 use windrow_store::event::{Append, Appended};
 use windrow_store::message::{NewMessage, Sent};
 use windrow_store::partition::Setup;
@@ -25,13 +27,14 @@ use windrow_store::{Error, IntoStore, Kind, MessageStore, Scope};
 
 use crate::clock::Clock;
 
-use super::handler::Typed;
+use super::handler::{Typed, TypedTransactional};
 use super::listener::AnswerListener;
 use super::notifier::Notifier;
 
 use self::waiters::{AnswerSignal, Waiter};
 
 pub use self::call::{Ask, AskError, CallRequest, ObjectRef};
+pub use self::call_wait::{CallWait, call_wait};
 pub use self::inbox::OwnerInbox;
 pub use self::outcome::CallOutcome;
 
@@ -139,7 +142,20 @@ impl Client {
     }
 
     /// Calls a typed object; the variant is the method, and its fields are the arguments.
-    pub fn ask<T: Typed>(&self, object_id: impl Into<String>, call: &T::Call) -> Ask<T>
+    pub fn ask<T: Typed>(&self, object_id: impl Into<String>, call: &T::Call) -> Ask<T::Reply>
+    where
+        T::Call: Serialize,
+        T::Reply: DeserializeOwned,
+    {
+        Ask::new(self.object(T::TYPE, object_id), call)
+    }
+
+    /// As [`Client::ask`], for an object whose calls have transactions of their own.
+    pub fn ask_tx<T: TypedTransactional>(
+        &self,
+        object_id: impl Into<String>,
+        call: &T::Call,
+    ) -> Ask<T::Reply>
     where
         T::Call: Serialize,
         T::Reply: DeserializeOwned,
@@ -216,6 +232,33 @@ impl Client {
             CallOutcome::Pending => Ok(self.wait_with(&key, waiter, timeout).await?),
             ended => Ok(ended),
         }
+    }
+
+    /// Submits several calls in one transaction, all or none, each as [`Client::submit`] would.
+    pub async fn submit_many(
+        &self,
+        mut calls: Vec<NewCall>,
+    ) -> Result<Vec<Submitted>, ClientError> {
+        let types: BTreeSet<&str> = calls.iter().map(|call| call.object_type.as_str()).collect();
+        for object_type in types {
+            self.check_type(object_type).await?;
+        }
+        if self.inner.listener.as_ref().is_none_or(AnswerListener::is_started) {
+            let waiter = self.waiter();
+            calls.iter_mut().for_each(|call| call.waiter = call.waiter.or(Some(waiter)));
+        }
+        let submitted = self.inner.store.submit_calls(calls).await?;
+        self.mark_dirty(submitted.iter().filter_map(|one| one.at).map(|at| at.partition));
+        Ok(submitted)
+    }
+
+    /// Ends a call that has no answer: it fails, and what its handler returns later is refused. `Conflict`
+    /// when it has another answer.
+    pub async fn cancel(&self, key: &CallKey, reason: Option<String>) -> Result<Call, Error> {
+        let call = self.inner.store.cancel_call(key, reason).await?;
+        tracing::info!(id = %key.request_id, owner = %key.owner, error = call.error, "a call was cancelled");
+        self.inner.notifier.waiters.notify(key, &AnswerSignal::Recheck);
+        Ok(call)
     }
 
     /// Waits for the answer of a submitted call. [`CallOutcome::Pending`] when it has none in that time.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use windrow_domain::PartitionNo;
+use windrow_domain::millis;
 use windrow_store::Kind;
 use windrow_store::partition::{Fence, Taken};
 
@@ -99,7 +100,7 @@ impl EventLoop {
 
     /// Waits a little, since the database is in trouble.
     pub(super) fn pause_store(&mut self) {
-        self.store_pause.extend(self.deps.clock.millis());
+        self.store_pause.extend(self.deps.clock.millis(), &self.deps.jitter);
     }
 
     /// After a bug of ours: everything in memory is read again, and nothing that is still under way is
@@ -112,9 +113,10 @@ impl EventLoop {
         self.pending.clear();
         self.alone.clear();
         self.unloaded.clear();
+        self.unrouted.clear();
         self.long_calls.clear();
         (self.commits, self.alone_commits, self.is_reading) = (0, 0, false);
-        self.idle = IdleState::new(self.deps.clock.millis(), self.deps.options.awake_ms);
+        self.idle = IdleState::new(self.deps.clock.millis(), millis(self.deps.options.idle_after));
         self.pause_store();
         self.deps.notifier.verify_ownership.give();
     }

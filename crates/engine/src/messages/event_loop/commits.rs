@@ -1,5 +1,7 @@
 //! Gathering: results of handlers wait here until they are committed, many in one transaction.
 
+use windrow_domain::millis;
+
 use crate::messages::commit::fitting;
 use crate::messages::outcome::PendingCommit;
 use crate::messages::stream_backoff::{Access, HELD};
@@ -37,7 +39,7 @@ impl EventLoop {
             return;
         }
         while !self.pending.is_empty() && self.commits < options.commits_in_flight_max {
-            let waited = now.saturating_sub(self.pending_since) >= options.commit_linger_ms;
+            let waited = now.saturating_sub(self.pending_since) >= millis(options.commit_linger);
             let is_full = self.pending.len() >= options.commit_messages_max;
             if self.commits > 0 && !waited && !is_full {
                 return;

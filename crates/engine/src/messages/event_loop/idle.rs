@@ -11,18 +11,18 @@ pub(super) struct IdleState {
     /// When the work that goes on now began.
     busy_since: u64,
     pub(super) worked_at: u64,
-    pub(super) awake_ms: u64,
+    pub(super) idle_after_ms: u64,
 }
 
 impl IdleState {
-    pub(super) fn new(now: u64, awake_ms: u64) -> Self {
+    pub(super) fn new(now: u64, idle_after_ms: u64) -> Self {
         let (is_idle, is_changing) = (false, false);
-        Self { is_idle, is_changing, busy_since: now, worked_at: now, awake_ms }
+        Self { is_idle, is_changing, busy_since: now, worked_at: now, idle_after_ms }
     }
 
     /// There was something to do.
     pub(super) fn worked(&mut self, now: u64) {
-        if now.saturating_sub(self.worked_at) > self.awake_ms {
+        if now.saturating_sub(self.worked_at) > self.idle_after_ms {
             self.busy_since = now;
         }
         self.worked_at = now;
@@ -34,9 +34,9 @@ impl IdleState {
         let busy_ms = self.worked_at.saturating_sub(self.busy_since);
         match self.is_idle {
             _ if self.is_changing => None,
-            false if !is_busy && idle_ms >= self.awake_ms => Some(true),
+            false if !is_busy && idle_ms >= self.idle_after_ms => Some(true),
             // Not for a single message: storing the change costs more than a notification.
-            true if busy_ms >= self.awake_ms && idle_ms < self.awake_ms => Some(false),
+            true if busy_ms >= self.idle_after_ms && idle_ms < self.idle_after_ms => Some(false),
             _ => None,
         }
     }

@@ -11,6 +11,7 @@ mod results;
 mod settle;
 mod start;
 mod timing;
+mod unrouted;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use jiff::Timestamp;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use windrow_domain::PartitionNo;
+use windrow_domain::millis;
 use windrow_store::partition::Fence;
 
 use crate::signal::Stop;
@@ -39,6 +41,7 @@ pub(super) use self::commands::Command;
 use self::idle::IdleState;
 use self::results::TaskResult;
 use self::timing::Cooldown;
+use self::unrouted::UnroutedTasks;
 
 /// The event loop of a runner.
 pub(super) struct EventLoop {
@@ -65,6 +68,8 @@ pub(super) struct EventLoop {
     is_reading: bool,
     /// Calls whose object's state is not known yet.
     unloaded: Vec<(Task, Plan)>,
+    /// Messages that nothing here takes.
+    unrouted: UnroutedTasks,
     tasks: JoinSet<TaskResult>,
     commands: mpsc::Receiver<Command>,
     drained: mpsc::Sender<Fence>,
@@ -91,7 +96,8 @@ impl EventLoop {
             retry: deps.options.retry.clone(),
             give_up_policy: deps.options.give_up.clone(),
             clock: deps.clock.clone(),
-            availability: Arc::new(Availability::new(deps.clock.clone())),
+            jitter: deps.jitter.clone(),
+            availability: Arc::new(Availability::new(deps.clock.clone(), deps.jitter.clone())),
         };
         let counters = deps.counters.clone();
         let committer = Committer { store: deps.store.clone(), policy: policy.clone(), counters };
@@ -103,16 +109,17 @@ impl EventLoop {
             queues: StreamQueues::default(),
             read_planner: ReadPlanner::default(),
             states,
-            long_calls: LongCalls::new(deps.options.processing_after_ms),
+            long_calls: LongCalls::new(millis(deps.options.processing_after)),
             pending: VecDeque::new(),
             pending_since: 0,
             commits: 0,
             alone: VecDeque::new(),
             alone_commits: 0,
-            stream_backoff: StreamBackoff::default(),
+            stream_backoff: StreamBackoff::new(deps.jitter.clone()),
             transactions: Arc::new(Semaphore::new(deps.options.transactions_in_flight_max)),
             is_reading: false,
             unloaded: Vec::new(),
+            unrouted: UnroutedTasks::default(),
             tasks: JoinSet::new(),
             commands,
             drained,
@@ -121,7 +128,7 @@ impl EventLoop {
             busy_pause: Cooldown::new(1_000),
             due_pause: Cooldown::new(1_000),
             polled_at: now,
-            idle: IdleState::new(now, deps.options.awake_ms),
+            idle: IdleState::new(now, millis(deps.options.idle_after)),
             is_stopping: false,
             deps,
         }
@@ -147,7 +154,7 @@ impl EventLoop {
                 () = deps.notifier.work_ready.given() => {}
                 () = stop.given(), if !self.is_stopping => {
                     self.is_stopping = true;
-                    give_up_at = deps.clock.millis().saturating_add(deps.options.grace_ms);
+                    give_up_at = deps.clock.millis().saturating_add(millis(deps.options.grace));
                     self.drain_all();
                 }
                 () = deps.clock.sleep_until(wake_at) => {}
@@ -198,6 +205,7 @@ impl EventLoop {
             self.start_read();
         }
         self.load_states();
+        self.ask_members();
         self.start_commits(now);
         self.report_processing(now);
         for fence in self.queues.take_drained() {

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use windrow_store::Result;
 use windrow_store::error::chain;
+use windrow_store::member::Member;
 use windrow_store::message::{Read, Work};
 use windrow_store::partition::Fence;
 
@@ -14,6 +15,7 @@ use crate::messages::outcome::{PendingCommit, Task};
 use crate::messages::run::transaction::TransactionEnd;
 
 use super::EventLoop;
+use super::unrouted::UnroutedTask;
 
 /// The result of a task.
 pub(super) enum TaskResult {
@@ -25,6 +27,7 @@ pub(super) enum TaskResult {
     LongCallsReported(Vec<RunningCall>, Result<()>),
     IdleSet(bool, Result<()>),
     SuspectsCleared(Vec<Fence>, Result<()>),
+    MembersRead(Vec<UnroutedTask>, Result<Vec<Member>>),
 }
 
 impl EventLoop {
@@ -61,6 +64,7 @@ impl EventLoop {
                     self.check_ownership(error.kind);
                 }
             }
+            TaskResult::MembersRead(waiting, members) => self.on_members(waiting, members),
             TaskResult::IdleSet(idle, stored) => self.idle_set(idle, &stored),
             TaskResult::SuspectsCleared(fences, cleared) => {
                 self.queues.cleared(&fences, cleared.is_ok());
@@ -108,7 +112,7 @@ impl EventLoop {
         if let Some(due) = work.next_due {
             // A time that has passed here and not there would be read for all the time.
             if due <= self.deps.clock.now() {
-                self.due_pause.extend(now);
+                self.due_pause.extend(now, &self.deps.jitter);
             } else {
                 self.due_pause.clear();
             }

@@ -3,13 +3,13 @@
 use crate::messages::client::waiters::AnswerSignal;
 use crate::messages::commit::CommitResult;
 use crate::messages::gauges::count;
-use crate::messages::outcome::{Outcome, PendingCommit};
+use crate::messages::outcome::{MessageOutcome, PendingCommit};
 use crate::messages::stream_backoff::HELD;
 
 use super::EventLoop;
 
 impl EventLoop {
-    /// A commit ended.
+    /// A commit ended: its stream goes on as the result says.
     pub(super) fn settle(&mut self, pending: PendingCommit, result: CommitResult) {
         let (fence, stream_no) = (pending.task.fence, pending.task.stream_no());
         match result {
@@ -56,7 +56,7 @@ impl EventLoop {
     fn refused(&mut self, pending: PendingCommit, alone: bool) {
         let (now, written) = (self.deps.clock.millis(), pending.written_streams());
         if written.is_empty() {
-            self.busy_pause.extend(now);
+            self.busy_pause.extend(now, &self.deps.jitter);
             self.pending.push_front(pending);
         } else if alone {
             let wait = self.stream_backoff.block(now, written);
@@ -74,25 +74,26 @@ impl EventLoop {
             self.states.put(stream_no, fence.partition, state.clone());
         }
         match pending.outcome {
-            Outcome::Started => {
+            MessageOutcome::Started => {
                 self.queues.mark(stream_no, fence.epoch);
                 self.start(stream_no);
             }
-            Outcome::Done => {
+            MessageOutcome::Done => {
                 count(&counters.done);
                 self.queues.finish(stream_no);
             }
-            Outcome::DoneBy(consumer) => self.queues.done_by(stream_no, &consumer),
-            Outcome::Retry(not_before) => {
+            MessageOutcome::DoneBy(consumer) => self.queues.done_by(stream_no, &consumer),
+            MessageOutcome::Retry(not_before) => {
                 count(&counters.retries);
                 self.queues.put_off(stream_no);
                 self.note_due(fence.partition, not_before);
             }
-            Outcome::GiveUpRest(error) => {
-                let pending = self.policy.give_up(pending.task, &error);
+            MessageOutcome::GiveUpRest(error) => {
+                // The attempt was counted with the commit before.
+                let pending = self.policy.give_up(pending.task, &error, false);
                 self.push(pending);
             }
-            Outcome::Dead => {
+            MessageOutcome::Dead => {
                 count(&counters.dead);
                 self.policy.availability.forget(pending.task.at());
                 let (id, queue) = (&pending.task.message.id, pending.task.message.queue);

@@ -3,15 +3,14 @@
 use std::str::FromStr;
 
 use bytes::Bytes;
+use windrow_domain::millis;
 use windrow_domain::{CrashPolicy, Queue};
 use windrow_store::call::headers::POLICY;
 use windrow_store::message::Message;
 use windrow_store::object::{OBJECTS_MAX, ObjectKey};
 
 use crate::messages::handler::registry::Plan;
-use crate::messages::handler::{Effects, HandlerError};
-use crate::messages::options::Unrouted;
-use crate::messages::outcome::{NO_TARGET, PendingCommit, Task};
+use crate::messages::outcome::{PendingCommit, Task};
 use crate::messages::run;
 
 use super::EventLoop;
@@ -43,15 +42,14 @@ impl EventLoop {
         }
         let attempt = message.attempts + u32::from(!is_marked);
         let task = Task { fence, message: message.clone(), attempt };
-        if let Some(pending) = (!is_marked).then(|| self.crashed(&task)).flatten() {
+        let ended = || self.crashed(&task).or_else(|| self.policy.expired(&task));
+        if let Some(pending) = (!is_marked).then(ended).flatten() {
             return self.push(pending);
         }
         let plan = match self.deps.registry.plan(&task.message) {
             Ok(plan) => plan,
-            Err(error) => {
-                let pending = self.unrouted(task, &error);
-                return self.push(pending);
-            }
+            // Another member may have the handler: who has is asked first.
+            Err(error) => return self.unrouted.add(task, error),
         };
         let target = plan.target().unwrap_or_default();
         let blocked = self.policy.availability.blocked(&target).filter(|_| !is_marked && !alone);
@@ -80,32 +78,14 @@ impl EventLoop {
             } else {
                 "its instance died while it ran"
             };
-            return Some(self.policy.give_up(task.clone(), error));
+            return Some(self.policy.give_up(task.clone(), error, true));
         }
         let attempts = task.message.attempts;
         if attempts < self.deps.options.retry.attempts_max {
             return None;
         }
         let error = format!("it was begun {attempts} times, and its instance died while it ran");
-        Some(self.policy.give_up(task.clone(), &error))
-    }
-
-    /// No handler takes it.
-    fn unrouted(&self, task: Task, error: &str) -> PendingCommit {
-        match self.deps.options.unrouted {
-            _ if task.message.queue == Queue::Calls => self.fail(task, error),
-            Unrouted::DeadLetter => self.fail(task, error),
-            Unrouted::Keep => self.policy.keep_waiting(task, error),
-            Unrouted::Drop => {
-                tracing::debug!(id = task.message.id, error, "a message is dropped");
-                self.policy.succeeded(task, Effects::none(), None)
-            }
-        }
-    }
-
-    fn fail(&self, task: Task, error: &str) -> PendingCommit {
-        let failure = HandlerError::retry(error).0;
-        self.policy.failed(task, NO_TARGET, &failure)
+        Some(self.policy.give_up(task.clone(), &error, true))
     }
 
     /// Runs the handler; a call whose object's state is not cached waits for that.
@@ -133,7 +113,8 @@ impl EventLoop {
                 });
             }
             Plan::Plain(plan) => {
-                let (policy, ms_max) = (self.policy.clone(), self.deps.options.handler_ms_max);
+                let (policy, ms_max) =
+                    (self.policy.clone(), millis(self.deps.options.handler_timeout));
                 self.tasks.spawn(async move {
                     let pending = run::run(policy, plan, task, state, ms_max).await;
                     TaskResult::Ran(Box::new(pending))

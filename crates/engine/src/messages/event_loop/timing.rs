@@ -6,10 +6,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use windrow_domain::PartitionNo;
 use windrow_domain::backoff::Backoff;
+use windrow_domain::millis;
 use windrow_store::message::Commit;
 
 use super::EventLoop;
 use super::results::TaskResult;
+use crate::jitter::Jitter;
 
 /// The first wait of a [`Cooldown`].
 const COOLDOWN_MIN: Duration = Duration::from_millis(20);
@@ -36,10 +38,9 @@ impl Cooldown {
     }
 
     /// Pauses, longer than the last time; not while it pauses already.
-    pub(super) fn extend(&mut self, now: u64) {
+    pub(super) fn extend(&mut self, now: u64, jitter: &Jitter) {
         if self.is_over(now) {
-            let wait = self.backoff.next(fastrand::f64()).as_millis();
-            self.until = now.saturating_add(u64::try_from(wait).unwrap_or(u64::MAX));
+            self.until = now.saturating_add(millis(self.backoff.next(jitter.roll())));
         }
     }
 
@@ -65,7 +66,7 @@ impl EventLoop {
 
     fn poll_ms(&self) -> u64 {
         let options = &self.deps.options;
-        if self.idle.is_idle { options.poll_ms } else { options.poll_awake_ms }
+        millis(if self.idle.is_idle { options.poll_every } else { options.poll_awake_every })
     }
 
     /// Something of a partition is due then.
@@ -116,11 +117,11 @@ impl EventLoop {
         let mut at = self.polled_at.saturating_add(self.poll_ms());
         // While something runs it cannot become idle, and what ends wakes it.
         if !self.idle.is_idle && !self.idle.is_changing && !self.is_busy() {
-            at = at.min(self.idle.worked_at.saturating_add(self.idle.awake_ms));
+            at = at.min(self.idle.worked_at.saturating_add(self.idle.idle_after_ms));
         }
         if let Some(due) = self.dues.values().min() {
-            let wait = until(*due, self.deps.clock.now()).as_millis();
-            let due = now.saturating_add(u64::try_from(wait).unwrap_or(u64::MAX)).saturating_add(1);
+            let wait = millis(until(*due, self.deps.clock.now()));
+            let due = now.saturating_add(wait).saturating_add(1);
             at = at.min(due.max(self.due_pause.until()));
         }
         at = at.min(self.long_calls.report_at());
@@ -128,7 +129,8 @@ impl EventLoop {
             at = at.max(self.store_pause.until());
         }
         if !self.pending.is_empty() && self.commits < self.deps.options.commits_in_flight_max {
-            let lingers = self.pending_since.saturating_add(self.deps.options.commit_linger_ms);
+            let lingers =
+                self.pending_since.saturating_add(millis(self.deps.options.commit_linger));
             at = at.min(lingers.max(self.busy_pause.until()));
         }
         at

@@ -87,8 +87,8 @@ impl Context {
         self.headers.get(CALLER_CLIENT).map(String::as_str)
     }
 
-    /// An id that is the same at every try as long as things are made in the same order: receivers
-    /// know repeats by it.
+    /// An id that is the same at every attempt as long as things are made in the same order:
+    /// receivers know repeats by it.
     pub fn next_id(&self) -> String {
         let no = self.made.fetch_add(1, Ordering::Relaxed);
         let of = match &self.consumer {
@@ -158,8 +158,8 @@ mod tests {
         context.by(consumer)
     }
 
-    /// A try after an upgrade must make the same ids as the one before it, or its effects are done
-    /// twice.
+    /// An attempt after an upgrade must make the same ids as the one before it, or its effects are
+    /// done twice.
     #[test]
     fn what_a_handler_makes_has_these_ids() {
         let one = context("m-1", None);

@@ -8,7 +8,7 @@ use windrow_store::message::NewMessage;
 /// What becomes of an object's state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum StateChange {
-    /// Nothing.
+    /// The state stays as it is.
     #[default]
     Keep,
     /// This is it from now on.
@@ -50,14 +50,14 @@ impl Effects {
         self
     }
 
-    /// With events.
+    /// Adds events to append to a stream.
     #[must_use]
     pub fn append(mut self, append: Append) -> Self {
         self.events.push(append);
         self
     }
 
-    /// With a message.
+    /// Adds a message to send.
     #[must_use]
     pub fn send(mut self, message: NewMessage) -> Self {
         self.messages.push(message);

@@ -1,6 +1,8 @@
 //! Objects of any type behind one pointer, as the registry keeps them: the name of the type is a constant of
 //! the trait, which a trait object cannot have.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use windrow_store::transactional::Sql;
@@ -36,7 +38,7 @@ pub(crate) trait DynTransactional: Send + Sync {
         args: Bytes,
     ) -> Called<'a>;
 
-    fn ms_max(&self) -> u64;
+    fn timeout(&self) -> Duration;
 }
 
 impl<T: Transactional> DynTransactional for T {
@@ -50,7 +52,7 @@ impl<T: Transactional> DynTransactional for T {
         Transactional::call(self, context, sql, method, args)
     }
 
-    fn ms_max(&self) -> u64 {
-        Transactional::ms_max(self)
+    fn timeout(&self) -> Duration {
+        Transactional::timeout(self)
     }
 }

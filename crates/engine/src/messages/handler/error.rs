@@ -67,7 +67,7 @@ impl HandlerError {
         self.0.class == Class::Permanent
     }
 
-    /// What went wrong.
+    /// The sentence that says what went wrong.
     pub fn message(&self) -> &str {
         &self.0.message
     }

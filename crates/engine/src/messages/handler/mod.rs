@@ -13,6 +13,8 @@ pub(crate) mod error;
 pub(crate) mod registry;
 pub(crate) mod typed;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use windrow_store::transactional::Sql;
@@ -20,7 +22,10 @@ use windrow_store::transactional::Sql;
 pub use self::context::Context;
 pub use self::effects::{Effects, StateChange};
 pub use self::error::{HandlerError, OrPermanent};
-pub use self::typed::Typed;
+pub use self::typed::{Typed, TypedTransactional};
+
+/// How long a handler with a transaction of its own may take, unless it says otherwise.
+pub(crate) const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Objects of one type: calls of one object run one after another, those of others beside them.
 #[async_trait]
@@ -36,8 +41,8 @@ pub trait Object: Send + Sync + 'static {
         args: Bytes,
     ) -> Result<Effects, HandlerError>;
 
-    /// Whether its effects are outside of what it returns, so that the beginning of each try is to be
-    /// stored first.
+    /// Whether the handler acts outside of the effects that it returns, as one over HTTP does. Then
+    /// the start of each attempt is stored before the handler runs.
     fn is_outside(&self) -> bool {
         false
     }
@@ -62,20 +67,20 @@ pub trait Transactional: Send + Sync + 'static {
         args: Bytes,
     ) -> Result<Effects, HandlerError>;
 
-    /// How long it may take in milliseconds, up to [`windrow_store::transactional::SCRIPT_MS_MAX`].
-    fn ms_max(&self) -> u64 {
-        1_000
+    /// How long it may take, up to [`windrow_store::transactional::SCRIPT_MS_MAX`].
+    fn timeout(&self) -> Duration {
+        TRANSACTION_TIMEOUT
     }
 }
 
-/// Takes messages.
+/// A handler of messages of the inbox.
 #[async_trait]
 pub trait Consumer: Send + Sync + 'static {
     /// Handles a message.
     async fn consume(&self, context: Context, payload: Bytes) -> Result<Effects, HandlerError>;
 
-    /// Whether its effects are outside of what it returns, so that the beginning of each try is to be
-    /// stored first.
+    /// Whether the handler acts outside of the effects that it returns, as one over HTTP does. Then
+    /// the start of each attempt is stored before the handler runs.
     fn is_outside(&self) -> bool {
         false
     }
@@ -95,8 +100,8 @@ pub trait TransactionalConsumer: Send + Sync + 'static {
         payload: Bytes,
     ) -> Result<Effects, HandlerError>;
 
-    /// How long it may take in milliseconds, up to [`windrow_store::transactional::SCRIPT_MS_MAX`].
-    fn ms_max(&self) -> u64 {
-        1_000
+    /// How long it may take, up to [`windrow_store::transactional::SCRIPT_MS_MAX`].
+    fn timeout(&self) -> Duration {
+        TRANSACTION_TIMEOUT
     }
 }

@@ -8,12 +8,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use windrow_domain::Queue;
+use windrow_domain::{Queue, millis};
+use windrow_store::Error;
 use windrow_store::error::within;
 use windrow_store::message::Message;
+use windrow_store::partition::ServedRoute;
 use windrow_store::transactional::SCRIPT_MS_MAX;
 
-use crate::deliver::{Patterns, Publisher, Routes};
+use crate::deliver::{NameTwice, Patterns, Publisher, Routes};
 
 use super::erased::{DynObject, DynTransactional};
 use super::{Consumer, TransactionalConsumer};
@@ -103,8 +105,8 @@ impl TransactionPlan {
     /// How long the handler may run.
     pub(crate) fn ms_max(&self) -> u64 {
         match self {
-            TransactionPlan::Object { object, .. } => object.ms_max(),
-            TransactionPlan::Consumer { consumer, .. } => consumer.ms_max(),
+            TransactionPlan::Object { object, .. } => millis(object.timeout()),
+            TransactionPlan::Consumer { consumer, .. } => millis(consumer.timeout()),
         }
     }
 
@@ -163,15 +165,23 @@ impl Registry {
         self.objects.keys().chain(self.transactional.keys()).cloned().collect()
     }
 
-    /// `Invalid` when a handler in a transaction may run for longer than any may.
+    /// The consumers that are here, as other instances are told of them.
+    pub(crate) fn served_consumers(&self) -> Vec<ServedRoute> {
+        self.consumers.iter().map(|route| route.patterns.served(&route.name)).collect()
+    }
+
+    /// `Invalid` when two publishers have one name, or a handler in a transaction may run for longer than
+    /// any may.
     pub(crate) fn check(&self) -> windrow_store::Result<()> {
-        let objects = self.transactional.values().map(|object| object.ms_max());
+        let twice = |twice: NameTwice| Error::invalid("publisher", twice.to_string());
+        self.routes.check().map_err(twice)?;
+        let objects = self.transactional.values().map(|object| object.timeout());
         let consumers = self.consumers.iter().filter_map(|route| match &route.consumer {
             ConsumerKind::Plain(_) => None,
-            ConsumerKind::Transactional(consumer) => Some(consumer.ms_max()),
+            ConsumerKind::Transactional(consumer) => Some(consumer.timeout()),
         });
         let mut bounds = objects.chain(consumers);
-        bounds.try_for_each(|ms_max| within("ms_max", ms_max, SCRIPT_MS_MAX))
+        bounds.try_for_each(|timeout| within("timeout", millis(timeout), SCRIPT_MS_MAX))
     }
 
     /// What is to be done with a message, or why nothing can be.

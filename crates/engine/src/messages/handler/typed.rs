@@ -1,12 +1,16 @@
 //! Objects with types of their own: state, arguments and replies as JSON.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use windrow_store::transactional::Sql;
 
-use super::Context;
-use super::{Effects, HandlerError, Object, StateChange};
+use super::{
+    Context, Effects, HandlerError, Object, StateChange, TRANSACTION_TIMEOUT, Transactional,
+};
 
 /// Objects whose state, methods and replies have types of their own, kept and sent as JSON. Registered with
 /// [`Builder::typed`](crate::messages::Builder::typed), called with
@@ -35,7 +39,37 @@ pub trait Typed: Send + Sync + 'static {
     ) -> Result<Self::Reply, HandlerError>;
 }
 
-/// A [`Typed`] object as an [`Object`].
+/// As [`Typed`], with SQL of its own in the transaction of each call; see [`Transactional`]. Registered with
+/// [`Builder::typed_tx`](crate::messages::Builder::typed_tx).
+#[async_trait]
+pub trait TypedTransactional: Send + Sync + 'static {
+    /// As [`Typed::State`].
+    type State: Serialize + DeserializeOwned + Default + PartialEq + Clone + Send + Sync + 'static;
+    /// As [`Typed::Call`].
+    type Call: DeserializeOwned + Send + 'static;
+    /// As [`Typed::Reply`].
+    type Reply: Serialize + Send + 'static;
+
+    /// The type's name, without a slash.
+    const TYPE: &'static str;
+
+    /// Runs a method; what `sql` writes, `state` and `effects` are committed together.
+    async fn run(
+        &self,
+        context: &Context,
+        sql: &mut dyn Sql,
+        state: &mut Self::State,
+        call: Self::Call,
+        effects: &mut Effects,
+    ) -> Result<Self::Reply, HandlerError>;
+
+    /// As [`Transactional::timeout`].
+    fn timeout(&self) -> Duration {
+        TRANSACTION_TIMEOUT
+    }
+}
+
+/// A [`Typed`] object as an [`Object`], or a [`TypedTransactional`] one as a [`Transactional`] one.
 pub(crate) struct TypedObject<T>(pub(crate) T);
 
 /// A call as its method and arguments: what [`read_call`] reads.
@@ -84,21 +118,57 @@ impl<T: Typed> Object for TypedObject<T> {
         args: Bytes,
     ) -> Result<Effects, HandlerError> {
         let call = read_call::<T::Call>(method, &args)?;
-        let before: T::State = match &context.state {
-            None => T::State::default(),
-            Some(state) => serde_json::from_slice(state).map_err(|bad| {
-                HandlerError::permanent(format!("the state cannot be read: {bad}"))
-            })?,
-        };
-        let mut state = before.clone();
-        let mut effects = Effects::none();
+        let before: T::State = read_state(&context)?;
+        let (mut state, mut effects) = (before.clone(), Effects::none());
         let reply = self.0.run(&context, &mut state, call, &mut effects).await?;
-        if state != before || context.state.is_none() {
-            effects.state = StateChange::Put(serde_json::to_vec(&state)?.into());
-        }
-        effects.reply = serde_json::to_vec(&reply)?.into();
-        Ok(effects)
+        finish(&context, &before, &state, &reply, effects)
     }
+}
+
+#[async_trait]
+impl<T: TypedTransactional> Transactional for TypedObject<T> {
+    const TYPE: &'static str = T::TYPE;
+
+    async fn call(
+        &self,
+        context: Context,
+        sql: &mut dyn Sql,
+        method: &str,
+        args: Bytes,
+    ) -> Result<Effects, HandlerError> {
+        let call = read_call::<T::Call>(method, &args)?;
+        let before: T::State = read_state(&context)?;
+        let (mut state, mut effects) = (before.clone(), Effects::none());
+        let reply = self.0.run(&context, sql, &mut state, call, &mut effects).await?;
+        finish(&context, &before, &state, &reply, effects)
+    }
+
+    fn timeout(&self) -> Duration {
+        self.0.timeout()
+    }
+}
+
+fn read_state<S: DeserializeOwned + Default>(context: &Context) -> Result<S, HandlerError> {
+    match &context.state {
+        None => Ok(S::default()),
+        Some(state) => serde_json::from_slice(state)
+            .map_err(|bad| HandlerError::permanent(format!("the state cannot be read: {bad}"))),
+    }
+}
+
+/// The effects with the reply, and with the state when it is new or was changed.
+fn finish<S: Serialize + PartialEq>(
+    context: &Context,
+    before: &S,
+    state: &S,
+    reply: &impl Serialize,
+    mut effects: Effects,
+) -> Result<Effects, HandlerError> {
+    if state != before || context.state.is_none() {
+        effects.state = StateChange::Put(serde_json::to_vec(state)?.into());
+    }
+    effects.reply = serde_json::to_vec(reply)?.into();
+    Ok(effects)
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! Handlers over HTTP: a call or a message becomes one signed POST, and the answer is its effects.
 //!
 //! The request's body and the answer's are JSON; [`wire`] says which. It is signed as Standard Webhooks
-//! has it, with `webhook-id` and `idempotency-key` = `owner/id`, the same at every try.
+//! has it, with `webhook-id` and `idempotency-key` = `owner/id`, the same at every attempt. Which
+//! answers mean that the receiver is unavailable, that the request is repeated, or that it never
+//! is, is decided in `crate::http::endpoint`.
 //!
 //! Holds throughout: the beginning of an attempt is stored before it is sent, unless the receiver is known to
 //! be unavailable, so a receiver that kills its callers is found; the receiver may get a request more than

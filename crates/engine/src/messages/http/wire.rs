@@ -21,9 +21,9 @@
 //! ```
 //! Every part may be left out. A `state` of `null` forgets the state; without one it stays. `stream` is
 //! the stream of the message or object unless it is said; `expected` is any version unless it is said;
-//! messages go to the outbox unless `queue` says `inbox`. Replies, states, arguments and payloads are
-//! stored as the JSON text that was answered; `reply_base64`, `state_base64` and `payload_base64` are
-//! stored as the bytes they stand for.
+//! messages go to the outbox unless `queue` says `inbox`; a call lives as long as its `expires_at` says.
+//! Replies, states, arguments and payloads are stored as the JSON text that was answered; `reply_base64`,
+//! `state_base64` and `payload_base64` are stored as the bytes they stand for.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -33,6 +33,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use windrow_domain::{Expected, Queue, Stream};
+use windrow_store::call::NewCall;
 use windrow_store::event::Append;
 use windrow_store::message::Headers;
 
@@ -92,9 +93,9 @@ struct HandlerAnswer {
     #[serde(deserialize_with = "present")]
     state: Option<Raw>,
     state_base64: Option<String>,
-    events: Vec<Event>,
-    messages: Vec<Message>,
-    calls: Vec<Call>,
+    events: Vec<EventBody>,
+    messages: Vec<MessageBody>,
+    calls: Vec<CallBody>,
 }
 
 /// Tells `null` from nothing at all.
@@ -105,7 +106,7 @@ fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Raw>, D::
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Event {
+struct EventBody {
     stream: Option<Stream>,
     expected: Option<u64>,
     kind: String,
@@ -118,7 +119,7 @@ struct Event {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Message {
+struct MessageBody {
     queue: Option<Queue>,
     stream: Option<Stream>,
     kind: String,
@@ -134,11 +135,12 @@ struct Message {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Call {
+struct CallBody {
     object_type: String,
     object_id: String,
     method: String,
     args: Raw,
+    expires_at: Option<Timestamp>,
 }
 
 /// The effects in an answer. What cannot be read is the handler's mistake, which it may mend.
@@ -176,8 +178,10 @@ pub(super) fn read(context: &Context, body: &[u8]) -> Result<Effects, HandlerErr
     }
     for call in answer.calls {
         let args = bytes(call.args, None).map_err(bad)?;
+        let expires_at = call.expires_at;
         let call = context.ask(call.object_type, call.object_id, call.method, args);
-        effects.calls.push(call.map_err(|error| bad(error.to_string()))?);
+        let call = call.map_err(|error| bad(error.to_string()))?;
+        effects.calls.push(NewCall { expires_at, ..call });
     }
     Ok(effects)
 }

@@ -1,4 +1,5 @@
-//! What one message comes to: what is to be committed for it, and what that means for its stream.
+//! The outcome of an attempt: what is committed for its message, and how its stream goes on. The
+//! decision (done, again, given up) is in `policy.rs`.
 
 mod policy;
 
@@ -7,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use jiff::Timestamp;
 use windrow_domain::{InstanceId, Queue, RequestId};
+use windrow_store::call::headers::EXPIRES_AT;
 use windrow_store::call::{CallKey, CallResult};
 use windrow_store::message::{Commit, Message, MessageRef, Started};
 use windrow_store::partition::Fence;
@@ -31,6 +33,12 @@ impl Task {
         self.message.at
     }
 
+    /// When a call has lived long enough, if it said so.
+    pub(crate) fn expires_at(&self) -> Option<Timestamp> {
+        let said = self.message.headers.get(EXPIRES_AT);
+        said.filter(|_| self.message.queue == Queue::Calls)?.parse().ok()
+    }
+
     fn empty_commit(&self) -> Commit {
         let mut commit = Commit::new(InstanceId(Default::default()));
         commit.fences.push(self.fence);
@@ -48,9 +56,9 @@ impl Task {
 /// A stream of messages, by its queue, or of events; its owner and its name.
 pub(crate) type WrittenStream = (Option<Queue>, String, String);
 
-/// How it goes on with a message.
+/// What the commit of an attempt makes of its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum MessageOutcome {
     /// The beginning of its attempt is stored; the handler runs next.
     Started,
     /// It is done; a call has its reply.
@@ -71,7 +79,7 @@ pub(crate) enum Outcome {
 pub(crate) struct PendingCommit {
     pub(crate) task: Task,
     pub(crate) effect: Commit,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: MessageOutcome,
     /// Whether it is the record of a failure; when that conflicts, too, the message is gone.
     pub(crate) is_failure: bool,
 }
@@ -103,7 +111,7 @@ impl PendingCommit {
         self.effect.states.first().map(|put| &put.state)
     }
 
-    fn new(task: Task, effect: Commit, outcome: Outcome) -> Self {
+    fn new(task: Task, effect: Commit, outcome: MessageOutcome) -> Self {
         Self { task, effect, outcome, is_failure: false }
     }
 
@@ -111,6 +119,6 @@ impl PendingCommit {
     pub(crate) fn started(task: Task) -> Self {
         let mut effect = task.empty_commit();
         effect.started.push(Started { at: task.at() });
-        Self::new(task, effect, Outcome::Started)
+        Self::new(task, effect, MessageOutcome::Started)
     }
 }

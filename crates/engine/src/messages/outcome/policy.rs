@@ -1,7 +1,9 @@
 //! Judging an attempt: what is committed after a success, a failure, or an unavailable target.
 //!
-//! Holds throughout: effects that cannot be stored fail their own message; attempts that found the target
-//! unavailable do not count, and end only with the age of the message.
+//! Holds throughout: effects that cannot be stored fail their own message; an attempt that found
+//! the target unavailable does not count, and its message is given up on only when it is old enough
+//! and its own attempts have found the target unavailable for long enough ([`GiveUpPolicy`]); every
+//! other failure counts, up to the policy's most attempts; a call whose time is over is not run again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,24 +11,26 @@ use std::time::Duration;
 use jiff::Timestamp;
 use windrow_domain::DeadLetterId;
 use windrow_domain::attempt::Failure;
+use windrow_domain::call::expired_error;
 use windrow_domain::retry::{Decision, GiveUpPolicy, Policy};
 use windrow_store::call::{Answer, CallResult};
 use windrow_store::error::chain;
-use windrow_store::message::{Dead, Done, ERROR_BYTES_MAX, FailedTry};
+use windrow_store::message::{Dead, Done, FailedAttempt, error_text};
 use windrow_store::object::{ObjectKey, PutState};
 
 use crate::clock::Clock;
+use crate::jitter::Jitter;
 use crate::messages::availability::Availability;
 use crate::messages::handler::{Effects, HandlerError, StateChange};
 
-use super::{Outcome, PendingCommit, Task};
+use super::{MessageOutcome, PendingCommit, Task};
 
 /// Whether a target gets a message again that it failed to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RetryDecision {
     /// Again, not before that time; whether the attempt counts.
     Retry { not_before: Timestamp, counts: bool },
-    /// Not again.
+    /// Not again: the message is a dead letter, the call fails.
     GiveUp,
 }
 
@@ -36,6 +40,7 @@ pub(crate) struct OutcomePolicy {
     pub(crate) retry: Policy,
     pub(crate) give_up_policy: GiveUpPolicy,
     pub(crate) clock: Clock,
+    pub(crate) jitter: Jitter,
     pub(crate) availability: Arc<Availability>,
 }
 
@@ -87,15 +92,15 @@ impl OutcomePolicy {
             (Some(key), _) => {
                 let answer = Answer::Reply(effects.reply);
                 effect.calls.push(CallResult { key, at: task.at(), answer });
-                Outcome::Done
+                MessageOutcome::Done
             }
             (None, Some(name)) if task.message.waiting.iter().any(|other| *other != name) => {
                 effect.done.push(Done { at: task.at(), consumer: Some(name.clone()) });
-                Outcome::DoneBy(name)
+                MessageOutcome::DoneBy(name)
             }
             (None, consumer) => {
                 effect.done.push(Done { at: task.at(), consumer });
-                Outcome::Done
+                MessageOutcome::Done
             }
         };
         if let Err(error) = effect.check() {
@@ -112,7 +117,9 @@ impl OutcomePolicy {
             RetryDecision::Retry { not_before, counts } => {
                 self.retry_at(task, &failure.message, not_before, Vec::new(), counts)
             }
-            RetryDecision::GiveUp => self.give_up(task, &failure.message),
+            RetryDecision::GiveUp => {
+                self.give_up(task, &failure.message, !failure.is_unavailable())
+            }
         }
     }
 
@@ -127,9 +134,13 @@ impl OutcomePolicy {
         let (now, at) = (self.clock.now(), task.at());
         if !failure.is_unavailable() {
             self.availability.reached(at);
-            return match self.retry.decide(attempts, failure, now, fastrand::f64()) {
-                Decision::Again { not_before } => RetryDecision::Retry { not_before, counts: true },
-                Decision::GiveUp(_) => RetryDecision::GiveUp,
+            // The policy of lines has no bound for one that is throttled; a message's attempts count here.
+            let is_over = attempts >= self.retry.attempts_max;
+            return match self.retry.decide(attempts, failure, now, self.jitter.roll()) {
+                Decision::Again { not_before } if !is_over => {
+                    RetryDecision::Retry { not_before, counts: true }
+                }
+                Decision::Again { .. } | Decision::GiveUp(_) => RetryDecision::GiveUp,
             };
         }
         let age = Duration::try_from(now.duration_since(task.message.sent_at)).unwrap_or_default();
@@ -137,7 +148,7 @@ impl OutcomePolicy {
         if self.give_up_policy.is_over(age, age_unavailable) {
             return RetryDecision::GiveUp;
         }
-        let roll = fastrand::f64();
+        let roll = self.jitter.roll();
         let wait = self.give_up_policy.delay(&self.retry, longest, failure.retry_after, roll);
         let wait = self.availability.spread_retry(target, wait);
         let not_before = now.checked_add(wait).unwrap_or(Timestamp::MAX);
@@ -162,12 +173,21 @@ impl OutcomePolicy {
         task: Task,
         error: &str,
         waiting: Vec<String>,
+        counts: bool,
     ) -> PendingCommit {
-        let outcome = Outcome::GiveUpRest(error.to_owned());
-        PendingCommit { outcome, ..self.retry_at(task, error, self.clock.now(), waiting, false) }
+        let outcome = MessageOutcome::GiveUpRest(error.to_owned());
+        PendingCommit { outcome, ..self.retry_at(task, error, self.clock.now(), waiting, counts) }
     }
 
-    /// The message is tried again. `waiting` are the consumers that are left; empty for no change.
+    /// Ends a call whose time is over: it is not run any more.
+    pub(crate) fn expired(&self, task: &Task) -> Option<PendingCommit> {
+        task.expires_at().filter(|at| *at <= self.clock.now())?;
+        let error = expired_error(task.message.error.as_deref());
+        Some(self.give_up(task.clone(), &error, false))
+    }
+
+    /// The message is tried again. `waiting` are the consumers that are left; empty for no change. A call
+    /// whose time is over before is looked at then, so that it ends in time.
     pub(crate) fn retry_at(
         &self,
         task: Task,
@@ -177,25 +197,27 @@ impl OutcomePolicy {
         counts: bool,
     ) -> PendingCommit {
         let mut effect = task.empty_commit();
-        let (at, error) = (task.at(), storable(error));
-        effect.failed.push(FailedTry { at, error, not_before, waiting, counts });
+        let (at, error) = (task.at(), error_text(error).into_owned());
+        let over = task.expires_at().map(|over| over.max(self.clock.now()));
+        let not_before = over.map_or(not_before, |over| not_before.min(over));
+        effect.failed.push(FailedAttempt { at, error, not_before, waiting, counts });
         PendingCommit {
             is_failure: true,
-            ..PendingCommit::new(task, effect, Outcome::Retry(not_before))
+            ..PendingCommit::new(task, effect, MessageOutcome::Retry(not_before))
         }
     }
 
-    /// The message is not tried again.
-    pub(crate) fn give_up(&self, task: Task, error: &str) -> PendingCommit {
+    /// The message is not tried again; whether the attempt that was the last one counts.
+    pub(crate) fn give_up(&self, task: Task, error: &str, counts: bool) -> PendingCommit {
         let mut effect = task.empty_commit();
-        let (at, error) = (task.at(), storable(error));
+        let (at, error) = (task.at(), error_text(error).into_owned());
         match task.call_key() {
             Some(key) => {
                 effect.calls.push(CallResult { key, at, answer: Answer::Error(error) });
             }
-            None => effect.dead.push(Dead { at, id: DeadLetterId::new(), error }),
+            None => effect.dead.push(Dead { at, id: DeadLetterId::new(), error, counts }),
         }
-        PendingCommit { is_failure: true, ..PendingCommit::new(task, effect, Outcome::Dead) }
+        PendingCommit { is_failure: true, ..PendingCommit::new(task, effect, MessageOutcome::Dead) }
     }
 }
 
@@ -203,12 +225,3 @@ impl OutcomePolicy {
 const KEEP_MS: u64 = 10_000;
 /// Instead of a target, when what failed is none and no message waits for it to come back.
 pub(crate) const NO_TARGET: &str = "";
-
-/// An error as databases keep it: bounded, and without zero characters.
-fn storable(error: &str) -> String {
-    let mut end = error.len().min(ERROR_BYTES_MAX);
-    while !error.is_char_boundary(end) {
-        end -= 1;
-    }
-    error[..end].replace('\0', " ")
-}

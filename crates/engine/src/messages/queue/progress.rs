@@ -1,4 +1,5 @@
-//! The way of a stream's head: it begins, is marked, ends, waits or is forgotten.
+//! The life of a stream's head: an attempt starts, is marked as started, ends, or waits until it is
+//! due; the head is removed when its message is done.
 
 use std::sync::Arc;
 

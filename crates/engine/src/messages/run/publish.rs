@@ -126,7 +126,7 @@ impl Undelivered {
                 self.wait(not_before);
             }
             RetryDecision::GiveUp => {
-                self.counts = true;
+                self.counts |= !failure.is_unavailable();
                 delivery.refused = Some(error.clone());
                 self.refuse(name, error);
             }
@@ -160,8 +160,8 @@ impl Undelivered {
                 let waiting = if all_failed { Vec::new() } else { self.names };
                 policy.retry_at(task, &error, due, waiting, self.counts)
             }
-            None if all_failed => policy.give_up(task, &error),
-            None => policy.give_up_rest(task, &error, self.names),
+            None if all_failed => policy.give_up(task, &error, self.counts),
+            None => policy.give_up_rest(task, &error, self.names, self.counts),
         }
     }
 }

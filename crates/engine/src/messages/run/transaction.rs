@@ -131,7 +131,7 @@ impl Committer {
             (None, _) if error.kind == Kind::Busy => {
                 count(&self.counters.conflicts);
                 let error = format!("what it needs is in use: {}", chain(error));
-                let wait = stream_backoff::first_wait();
+                let wait = stream_backoff::first_wait(&self.policy.jitter);
                 TransactionEnd::Failed(Box::new(self.policy.put_off(task, &error, wait)))
             }
             (None, pending) => {

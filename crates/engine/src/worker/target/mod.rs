@@ -2,28 +2,34 @@
 //! controllers (concurrency, breaker, claim size) that say how many may be.
 //!
 //! Holds throughout: `in_flight` never exceeds the controller's limit at the moment of a start; while
-//! the breaker is open nothing starts and nothing waits here.
+//! the breaker is open nothing starts and nothing waits here. What several targets share is in `host.rs`.
 
 use std::collections::{HashMap, VecDeque};
 
 use bytes::Bytes;
 use windrow_domain::attempt::Class;
-use windrow_domain::control::breaker::{Breaker, Permit, State};
+use windrow_domain::control::breaker::{Breaker, BreakerState, Permit};
 use windrow_domain::control::concurrency::{Concurrency, Load, Sample};
 use windrow_domain::control::slice::{self, Slice};
-use windrow_domain::{BatchId, LaneNo, LeaseId, Target};
+use windrow_domain::retry::Policy;
+use windrow_domain::{BatchId, LaneNo, LeaseId, Route};
 
-use crate::execute::{Attempt, Limits, Verdict};
+use super::suspects::SUSPECTS_MAX;
+use crate::execute::{Attempt, Gate, Limits, Verdict};
 
 /// Finished lines are shown to the slice controller in groups of this many…
 const GROUP_LINES: u32 = 64;
 /// …or after this long.
 const GROUP_MS: u64 = 100;
 
-/// Lines whose tries are spared at the same time; those of others count.
+/// The first claim is at most so many times what may be in flight.
+const CLAIM_ROUNDS_FIRST: u32 = 8;
+
+/// Most lines of one target whose failed attempts are not counted at the same time; attempts of
+/// further lines count.
 const SPARED_LINES_MAX: usize = 4_096;
 
-/// A leased line that waits for its try.
+/// A leased line that waits for its attempt.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) lease: LeaseId,
@@ -32,22 +38,33 @@ pub(crate) struct Job {
     pub(crate) seq: u64,
     pub(crate) line: u64,
     pub(crate) raw: Bytes,
+    /// Which attempt it is, from 1.
     pub(crate) attempt: u32,
+    /// Attempts before it that the line did not use up.
+    pub(crate) uncounted: u32,
     pub(crate) tried: u32,
     pub(crate) answered: u32,
+    pub(crate) gate: Gate,
 }
 
 impl Job {
-    pub(crate) fn attempt(&self, target: &Target) -> Attempt {
+    /// Which attempt it is of those that count, from 1.
+    pub(crate) fn counted(&self) -> u32 {
+        self.attempt.saturating_sub(self.uncounted).max(1)
+    }
+
+    pub(crate) fn attempt(&self, route: &Route) -> Attempt {
         Attempt {
             batch: self.batch,
-            target: target.clone(),
+            upstream: route.upstream.clone(),
+            target: route.target.clone(),
             lane: self.lane,
             line: self.line,
             raw: self.raw.clone(),
             number: self.attempt,
             tried: self.tried,
             answered: self.answered,
+            gate: self.gate.clone(),
         }
     }
 }
@@ -55,10 +72,19 @@ impl Job {
 /// One target: the lines that this process has leased for it, and its controllers.
 #[derive(Debug)]
 pub(crate) struct TargetQueue {
-    pub(crate) target: Target,
-    /// Whose pace it shares.
+    /// The target, and the upstream that serves it.
+    pub(crate) route: Route,
+    /// Lanes of the target whose upstream nobody knows are claimed, too, and bound.
+    pub(crate) binds: bool,
+    /// Whose slots, rate and breaker it shares.
     pub(crate) host: String,
+    /// Attempts and waits of its lines.
+    pub(crate) policy: Policy,
+    /// How many targets of the host have lines, this one included.
+    pub(crate) sharers: u32,
     pub(crate) jobs: VecDeque<Job>,
+    /// Lines that wait to run alone.
+    pub(crate) suspects: VecDeque<Job>,
     pub(crate) in_flight: u32,
     pub(crate) slice: Slice,
     /// When a claim may find something; none while nothing is known to wait.
@@ -69,32 +95,39 @@ pub(crate) struct TargetQueue {
     pub(crate) touched_ms: u64,
     concurrency: Concurrency,
     breaker: Breaker,
-    /// Since when the breaker has not been closed.
+    /// Until when the breaker of the host is open, then half-open; none while it is closed.
+    host_open_ms: Option<u64>,
+    /// Since when one of the two breakers has not been closed.
     open_since_ms: Option<u64>,
-    /// Tries that were spared since then, by line.
+    /// Whether the last answer was that it failed; none before the first.
+    failed_last: Option<bool>,
+    /// Attempts that were spared since then, by line.
     spared: HashMap<(BatchId, u64), u32>,
-    attempts_max: u32,
     group: u32,
     group_since_ms: u64,
 }
 
 impl TargetQueue {
-    /// `attempts_max` keeps the breaker ahead of the retries: a dead target opens it before its first
-    /// line has used all its tries.
+    /// The policy keeps the breaker ahead of the retries: a dead target opens it before its first
+    /// line has used all its attempts.
     pub(crate) fn new(
-        target: Target,
+        route: Route,
         host: String,
         limits: Limits,
         bounds: slice::Bounds,
-        attempts_max: u32,
+        policy: Policy,
         now_ms: u64,
     ) -> Self {
         let mut breaker = limits.breaker;
-        breaker.failures_max = breaker.failures_max.min(attempts_max);
+        breaker.failures_max = breaker.failures_max.min(policy.attempts_max);
         Self {
-            target,
+            route,
+            binds: false,
             host,
+            policy,
+            sharers: 1,
             jobs: VecDeque::new(),
+            suspects: VecDeque::new(),
             in_flight: 0,
             slice: Slice::new(bounds),
             ready_ms: None,
@@ -102,9 +135,10 @@ impl TargetQueue {
             touched_ms: now_ms,
             concurrency: Concurrency::new(limits.concurrency),
             breaker: Breaker::new(breaker),
+            host_open_ms: None,
             open_since_ms: None,
+            failed_last: None,
             spared: HashMap::new(),
-            attempts_max,
             group: 0,
             group_since_ms: now_ms,
         }
@@ -115,9 +149,95 @@ impl TargetQueue {
         self.concurrency.limit()
     }
 
-    /// What the breaker lets through.
-    pub(crate) fn breaker(&self, now_ms: u64) -> State {
-        self.breaker.state(now_ms)
+    /// What the breakers of the target and of its host let through: the stricter of the two.
+    pub(crate) fn breaker(&self, now_ms: u64) -> BreakerState {
+        use BreakerState::{Closed, HalfOpen, Open};
+        let host = match self.host_open_ms {
+            None => Closed,
+            Some(until_ms) if now_ms < until_ms => Open { until_ms },
+            Some(_) => HalfOpen,
+        };
+        match (self.breaker.state(now_ms), host) {
+            (Open { until_ms: own }, Open { until_ms: host }) => Open { until_ms: own.max(host) },
+            (Open { until_ms }, _) | (_, Open { until_ms }) => Open { until_ms },
+            (HalfOpen, _) | (_, HalfOpen) => HalfOpen,
+            (Closed, Closed) => Closed,
+        }
+    }
+
+    /// The breaker of the host changed.
+    pub(crate) fn set_host_open(&mut self, until_ms: Option<u64>, now_ms: u64) {
+        self.host_open_ms = until_ms;
+        self.note_open(now_ms);
+    }
+
+    fn note_open(&mut self, now_ms: u64) {
+        match self.breaker(now_ms) {
+            BreakerState::Closed => {
+                self.open_since_ms = None;
+                self.spared.clear();
+            }
+            BreakerState::Open { .. } | BreakerState::HalfOpen => {
+                self.open_since_ms.get_or_insert(now_ms);
+            }
+        }
+    }
+
+    /// The share of failures among its last answers.
+    pub(crate) fn failing(&self) -> f64 {
+        self.breaker.failing()
+    }
+
+    /// Since when it is left alone; none while it is not.
+    pub(crate) fn open_since_ms(&self) -> Option<u64> {
+        self.open_since_ms
+    }
+
+    /// Whether it ever gave an answer.
+    pub(crate) fn was_asked(&self) -> bool {
+        self.failed_last.is_some()
+    }
+
+    /// Whether its last answer was that it failed.
+    pub(crate) fn failed_last(&self) -> bool {
+        self.failed_last == Some(true)
+    }
+
+    /// Whether it has lines that may run now, all of them in the store.
+    pub(crate) fn is_starved(&self, now_ms: u64) -> bool {
+        self.in_flight == 0
+            && self.has_no_jobs()
+            && self.ready_ms.is_some_and(|ready| ready <= now_ms)
+            && self.breaker(now_ms) == BreakerState::Closed
+    }
+
+    /// Whether it has lines, here or in the store.
+    pub(crate) fn has_work(&self) -> bool {
+        self.in_flight > 0 || !self.has_no_jobs() || self.ready_ms.is_some()
+    }
+
+    /// Whether no line waits here.
+    pub(crate) fn has_no_jobs(&self) -> bool {
+        self.jobs.is_empty() && self.suspects.is_empty()
+    }
+
+    /// Takes all lines that wait here.
+    pub(crate) fn take_jobs(&mut self) -> impl ExactSizeIterator<Item = Job> + use<> {
+        let mut jobs = std::mem::take(&mut self.suspects);
+        jobs.append(&mut self.jobs);
+        jobs.into_iter()
+    }
+
+    /// Takes the lines of a lease that wait here.
+    pub(crate) fn take_jobs_of(&mut self, lease: LeaseId) -> Vec<Job> {
+        let mut taken = Vec::new();
+        for jobs in [&mut self.suspects, &mut self.jobs] {
+            let (of_lease, others): (VecDeque<Job>, VecDeque<Job>) =
+                std::mem::take(jobs).into_iter().partition(|job| job.lease == lease);
+            *jobs = others;
+            taken.extend(of_lease);
+        }
+        taken
     }
 
     /// How long the breaker has not been closed.
@@ -143,6 +263,7 @@ impl TargetQueue {
     /// Nothing that waits or is in flight here is ours any more.
     pub(crate) fn forget(&mut self) {
         self.jobs.clear();
+        self.suspects.clear();
         for _ in 0..std::mem::take(&mut self.in_flight) {
             self.breaker.release_probe();
         }
@@ -182,14 +303,14 @@ impl TargetQueue {
                 self.breaker.observe_started(started_ms, now_ms, false, end.probe);
             }
         }
-        match self.breaker.state(now_ms) {
-            State::Closed => {
-                self.open_since_ms = None;
-                self.spared.clear();
-            }
-            State::Open { .. } | State::HalfOpen => {
-                self.open_since_ms.get_or_insert(now_ms);
-            }
+        if !matches!(health, TargetHealth::NotAsked) {
+            self.failed_last = Some(!matches!(health, TargetHealth::Healthy));
+        }
+        self.note_open(now_ms);
+        if is_throttled(end.verdict) {
+            // How long a refusal takes says nothing about how many lines a slice of time can finish.
+            (self.group, self.group_since_ms) = (0, now_ms);
+            return;
         }
         self.group += 1;
         let elapsed = now_ms.saturating_sub(self.group_since_ms);
@@ -200,17 +321,17 @@ impl TargetQueue {
         }
     }
 
-    /// Whether a try that failed does not count for its line: the target is left alone, and it surely
-    /// has not seen the line, or a gateway says that the target is away. The gateway is believed as often
-    /// for each line as the line has attempts: if many lines meet it, the target is to blame, but one
-    /// that is alone may be what brings the target down.
+    /// Whether an attempt that failed does not count for its line: the target is left alone, and it
+    /// surely has not seen the line, or a gateway says that the target is unavailable. The gateway
+    /// is believed as often for each line as the line has attempts: if many lines meet it, the
+    /// target is to blame, but one that is alone may be what brings the target down.
     pub(crate) fn spares(
         &mut self,
         end: &AttemptEnd<'_>,
         line: (BatchId, u64),
         now_ms: u64,
     ) -> bool {
-        if self.breaker.state(now_ms) == State::Closed {
+        if self.breaker(now_ms) == BreakerState::Closed {
             return false;
         }
         match signals(end).0 {
@@ -221,7 +342,7 @@ impl TargetQueue {
                     return false;
                 }
                 let times = self.spared.entry(line).or_default();
-                let spares = *times < self.attempts_max;
+                let spares = *times < self.policy.attempts_max;
                 *times += u32::from(spares);
                 spares
             }
@@ -235,23 +356,38 @@ impl TargetQueue {
     /// How many lines to claim now; none when enough wait here or nothing may start.
     pub(crate) fn wants(&self, pressure: f64, now_ms: u64) -> Option<u32> {
         self.ready_ms.filter(|ready| *ready <= now_ms)?;
+        // Suspects wait for their turn to run alone, and hold up no other line of the target.
+        if self.suspects.len() >= SUSPECTS_MAX {
+            return None;
+        }
         let waiting = u32::try_from(self.jobs.len()).unwrap_or(u32::MAX);
-        match self.breaker.state(now_ms) {
-            State::Open { .. } => None,
+        match self.breaker(now_ms) {
+            BreakerState::Open { .. } => None,
             // One line decides for all the others.
-            State::HalfOpen => (waiting == 0).then_some(1),
-            State::Closed => {
-                let claim = self.slice.limit(pressure);
+            BreakerState::HalfOpen => self.has_no_jobs().then_some(1),
+            BreakerState::Closed => {
+                let claim = self.claim_lines(pressure);
                 (waiting <= claim / 2).then_some(claim)
             }
         }
+    }
+
+    /// Lines of a claim: what a slice of time can finish, divided among those that share the host's slots.
+    /// Before anything was measured, no more than a few rounds of what may be in flight.
+    fn claim_lines(&self, pressure: f64) -> u32 {
+        let claim = self.slice.limit(pressure);
+        let claim = match self.slice.item_ms() {
+            Some(_) => claim,
+            None => claim.min(self.limit().saturating_mul(CLAIM_ROUNDS_FIRST)),
+        };
+        (claim / self.sharers.max(1)).max(1)
     }
 }
 
 /// How an attempt at this target ended.
 pub(crate) struct AttemptEnd<'a> {
     pub(crate) started_ms: u64,
-    /// Which try of its line it was, from 1.
+    /// Which attempt of its line it was, from 1.
     pub(crate) attempt: u32,
     /// It decides for the others whether the breaker closes.
     pub(crate) probe: bool,
@@ -277,11 +413,11 @@ enum TargetHealth {
     NotAsked,
 }
 
-/// What a try says about its target, whatever it means for the line.
+/// What an attempt says about its target, whatever it means for the line.
 fn signals(end: &AttemptEnd<'_>) -> (TargetHealth, Load) {
     match end.verdict {
         Verdict::Completed => (TargetHealth::Healthy, Load::Good),
-        Verdict::Skipped(_) => (TargetHealth::NotAsked, Load::Neutral),
+        Verdict::Skipped(_) | Verdict::Withdrawn => (TargetHealth::NotAsked, Load::Neutral),
         Verdict::Failed(failure) => match failure.class {
             Class::Network => (TargetHealth::Unreachable, Load::Neutral),
             _ if !end.reached => (TargetHealth::NotAsked, Load::Neutral),
@@ -293,6 +429,10 @@ fn signals(end: &AttemptEnd<'_>) -> (TargetHealth, Load) {
             Class::Permanent | Class::Reprocessed => (TargetHealth::Healthy, Load::Good),
         },
     }
+}
+
+fn is_throttled(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::Failed(failure) if failure.class == Class::Throttled)
 }
 
 /// What a gateway answers while it has no server to pass a request on to. Not 504: that is an answer

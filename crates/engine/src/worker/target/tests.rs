@@ -1,5 +1,6 @@
-//! What the end of a try tells the breaker.
+//! What the end of an attempt tells the breaker.
 
+use windrow_domain::Target;
 use windrow_domain::attempt::Failure;
 
 use super::*;
@@ -10,7 +11,8 @@ const OPEN_MS: u64 = 1_000;
 
 fn queue() -> TargetQueue {
     let (target, bounds) = (Target::new("m").unwrap(), slice::Bounds::default());
-    TargetQueue::new(target, "h".to_owned(), Limits::default(), bounds, ATTEMPTS_MAX, 0)
+    let policy = Policy { attempts_max: ATTEMPTS_MAX, ..Policy::default() };
+    TargetQueue::new(target.into(), "h".to_owned(), Limits::default(), bounds, policy, 0)
 }
 
 fn failed(class: Class) -> Verdict {
@@ -29,7 +31,7 @@ fn first_try(verdict: &Verdict) -> AttemptEnd<'_> {
 }
 
 impl TargetQueue {
-    /// A line's first try ends as it began, at that time.
+    /// A line's first attempt ends as it began, at that time.
     fn ends(&mut self, now_ms: u64, reached: bool, verdict: &Verdict) {
         let probe = self.may_start(now_ms) == Permit::Probe;
         self.end(now_ms, AttemptEnd { probe, reached, ..first_try(verdict) });
@@ -46,7 +48,7 @@ impl TargetQueue {
 
     fn open_at(&mut self, now_ms: u64) {
         (0..ATTEMPTS_MAX).for_each(|_| self.ends(now_ms, true, &failed(Class::Server)));
-        assert_eq!(self.breaker(now_ms), State::Open { until_ms: now_ms + OPEN_MS });
+        assert_eq!(self.breaker(now_ms), BreakerState::Open { until_ms: now_ms + OPEN_MS });
     }
 }
 
@@ -65,7 +67,7 @@ fn a_line_that_was_not_sent_does_not_open_the_breaker() {
     for (reached, verdict) in unsent() {
         let mut queue = queue();
         (0..1_000).for_each(|_| queue.ends(0, reached, &verdict));
-        assert_eq!(queue.breaker(0), State::Closed, "{verdict:?}");
+        assert_eq!(queue.breaker(0), BreakerState::Closed, "{verdict:?}");
     }
 }
 
@@ -75,11 +77,11 @@ fn a_line_that_was_not_sent_is_no_success() {
     for (reached, verdict) in unsent() {
         let mut queue = queue();
         for _ in 0..ATTEMPTS_MAX {
-            assert_eq!(queue.breaker(0), State::Closed);
+            assert_eq!(queue.breaker(0), BreakerState::Closed);
             queue.ends(0, reached, &verdict);
             queue.ends(0, true, &failed(Class::Server));
         }
-        assert_ne!(queue.breaker(0), State::Closed, "{verdict:?}");
+        assert_ne!(queue.breaker(0), BreakerState::Closed, "{verdict:?}");
     }
 }
 
@@ -90,7 +92,7 @@ fn a_probe_that_was_not_sent_neither_closes_the_breaker_nor_keeps_it_open() {
         let mut queue = queue();
         queue.open();
         queue.ends(OPEN_MS, reached, &verdict);
-        assert_eq!(queue.breaker(OPEN_MS), State::HalfOpen, "{verdict:?}");
+        assert_eq!(queue.breaker(OPEN_MS), BreakerState::HalfOpen, "{verdict:?}");
         assert_eq!(queue.may_start(OPEN_MS), Permit::Probe, "{verdict:?}");
     }
 }
@@ -100,7 +102,7 @@ fn a_probe_that_was_not_sent_neither_closes_the_breaker_nor_keeps_it_open() {
 fn a_target_that_cannot_be_reached_opens_the_breaker() {
     let mut queue = queue();
     (0..ATTEMPTS_MAX).for_each(|_| queue.ends(0, false, &failed(Class::Network)));
-    assert_eq!(queue.breaker(0), State::Open { until_ms: OPEN_MS });
+    assert_eq!(queue.breaker(0), BreakerState::Open { until_ms: OPEN_MS });
 }
 
 #[test]
@@ -111,7 +113,7 @@ fn a_probe_that_timed_out_doubles_the_pause() {
     for _ in 0..4 {
         queue.ends(now_ms, true, &failed(Class::Timeout));
         pause_ms *= 2;
-        assert_eq!(queue.breaker(now_ms), State::Open { until_ms: now_ms + pause_ms });
+        assert_eq!(queue.breaker(now_ms), BreakerState::Open { until_ms: now_ms + pause_ms });
         now_ms += pause_ms;
     }
 }
@@ -122,12 +124,12 @@ fn only_a_first_try_or_a_probe_that_timed_out_counts() {
     let mut queue = queue();
     let verdict = failed(Class::Timeout);
     (0..100).for_each(|_| queue.end(0, AttemptEnd { attempt: 2, ..first_try(&verdict) }));
-    assert_eq!(queue.breaker(0), State::Closed);
+    assert_eq!(queue.breaker(0), BreakerState::Closed);
     (0..ATTEMPTS_MAX).for_each(|_| queue.ends(0, true, &verdict));
-    assert_ne!(queue.breaker(0), State::Closed);
+    assert_ne!(queue.breaker(0), BreakerState::Closed);
 }
 
-/// What a gateway says in a target's place, whichever try of the line it was.
+/// What a gateway says in a target's place, whichever attempt of the line it was.
 fn absent(verdict: &Verdict) -> AttemptEnd<'_> {
     AttemptEnd { attempt: 3, http_status: Some(503), ..first_try(verdict) }
 }
@@ -136,14 +138,14 @@ fn absent(verdict: &Verdict) -> AttemptEnd<'_> {
 fn a_gateway_that_has_nobody_behind_it_is_as_good_as_silence() {
     let (mut queue, verdict) = (queue(), failed(Class::Server));
     (0..ATTEMPTS_MAX).for_each(|_| queue.end(0, absent(&verdict)));
-    assert_eq!(queue.breaker(0), State::Open { until_ms: OPEN_MS });
+    assert_eq!(queue.breaker(0), BreakerState::Open { until_ms: OPEN_MS });
     assert_eq!(queue.may_start(OPEN_MS), Permit::Probe);
     queue.end(OPEN_MS, AttemptEnd { probe: true, ..absent(&verdict) });
-    assert_eq!(queue.breaker(OPEN_MS), State::Open { until_ms: 3 * OPEN_MS });
+    assert_eq!(queue.breaker(OPEN_MS), BreakerState::Open { until_ms: 3 * OPEN_MS });
     // An answer of the target itself changes the pause in neither way.
     assert_eq!(queue.may_start(3 * OPEN_MS), Permit::Probe);
     queue.end(3 * OPEN_MS, AttemptEnd { probe: true, http_status: Some(500), ..absent(&verdict) });
-    assert_eq!(queue.breaker(3 * OPEN_MS), State::Open { until_ms: 5 * OPEN_MS });
+    assert_eq!(queue.breaker(3 * OPEN_MS), BreakerState::Open { until_ms: 5 * OPEN_MS });
 }
 
 #[test]
@@ -181,4 +183,36 @@ fn a_target_that_was_not_reached_is_always_believed() {
     let end = AttemptEnd { reached: false, ..first_try(&verdict) };
     assert!((0..1_000).all(|_| queue.spares(&end, (BatchId::new(), 1), 0)));
     assert!(!queue.spares(&first_try(&verdict), (BatchId::new(), 1), 0), "it may have seen it");
+}
+
+#[test]
+fn the_stricter_of_the_two_breakers_holds() {
+    let mut queue = queue();
+    queue.set_host_open(Some(500), 0);
+    assert_eq!(queue.breaker(0), BreakerState::Open { until_ms: 500 });
+    assert_eq!(queue.breaker(500), BreakerState::HalfOpen);
+    queue.open();
+    assert_eq!(queue.breaker(0), BreakerState::Open { until_ms: OPEN_MS });
+    assert_eq!(queue.breaker(700), BreakerState::Open { until_ms: OPEN_MS });
+    queue.set_host_open(None, 700);
+    assert_eq!(queue.breaker(700), BreakerState::Open { until_ms: OPEN_MS });
+}
+
+#[test]
+fn targets_that_share_a_host_share_its_claims() {
+    let mut queue = queue();
+    queue.ready_ms = Some(0);
+    assert_eq!(queue.wants(1.0, 0), Some(64));
+    queue.sharers = 6;
+    assert_eq!(queue.wants(1.0, 0), Some(10));
+    queue.sharers = 1_000;
+    assert_eq!(queue.wants(1.0, 0), Some(1));
+}
+
+/// A minute of refusals a few seconds apart does not make the claims behind it small.
+#[test]
+fn a_target_that_throttles_says_nothing_about_the_size_of_claims() {
+    let (mut queue, verdict) = (queue(), failed(Class::Throttled));
+    (0..20).for_each(|no| queue.ends(no * 5_000, true, &verdict));
+    assert_eq!(queue.slice.item_ms(), None);
 }

@@ -104,7 +104,8 @@ async fn the_job_is_the_same_and_ends(left: &Unpacked, server: &Server, receiver
     let ended = server.until(&format!("/api/jobs/{job}"), |job| job["status"] == "completed").await;
     assert_eq!(ended["counts"]["done"], STRAW_LINES, "{ended}");
     let acts = ended["acts"].as_array().unwrap().iter().map(|act| act["action"].as_str().unwrap());
-    assert!(acts.clone().eq(["create", "pause", "resume"]), "{ended}");
+    // Its build knew no upstream: the first claim said where it goes.
+    assert!(acts.clone().eq(["create", "pause", "resume", "bind to straw"]), "{ended}");
     let straw =
         |seen: &ReceivedRequest| seen.path == input::ENDPOINT && stored::hay(seen).is_none();
     assert!(by_line(job, keys(receiver, straw)).into_keys().eq(1..=STRAW_LINES), "each line once");

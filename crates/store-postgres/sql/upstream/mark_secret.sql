@@ -1,0 +1,2 @@
+-- The secret that marks of keys are made with.
+SELECT /* upstream/mark_secret */ secret FROM windrow.mark_secret WHERE id = 1

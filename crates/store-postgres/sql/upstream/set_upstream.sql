@@ -1,0 +1,3 @@
+-- From now on the upstream is this, whatever it was.
+INSERT /* upstream/set_upstream */ INTO windrow.upstreams (upstream, base_url, key_mark) VALUES ($1, $2, $3)
+ON CONFLICT (upstream) DO UPDATE SET base_url = excluded.base_url, key_mark = excluded.key_mark
