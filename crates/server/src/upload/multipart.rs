@@ -7,7 +7,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use axum::body::Body;
 use axum::extract::multipart::{Field, MultipartError};
@@ -79,17 +79,18 @@ impl FormPart<'_> {
     }
 }
 
-/// The same bytes, as long as the parser makes parts of them.
+/// The same bytes, as long as the parser makes parts of them. The end comes in a poll of its own: the
+/// parser asks twice for the first boundary, and takes a body that arrives whole in between for one
+/// without any.
 fn bounded(
-    mut bytes: impl Stream<Item = io::Result<Bytes>> + Send + Unpin + 'static,
+    bytes: impl Stream<Item = io::Result<Bytes>> + Send + Unpin + 'static,
     unread: Arc<AtomicUsize>,
 ) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
+    let mut bytes = bytes.fuse();
     let mut passed = 0;
     stream::poll_fn(move |context| {
         if passed >= PASSED_BYTES_MAX {
-            passed = 0;
-            context.waker().wake_by_ref();
-            return Poll::Pending;
+            return parse_first(&mut passed, context);
         }
         let polled = bytes.poll_next_unpin(context);
         match &polled {
@@ -100,11 +101,19 @@ fn bounded(
                     return Poll::Ready(Some(Err(io::ErrorKind::FileTooLarge.into())));
                 }
             }
+            Poll::Ready(None) if passed > 0 => return parse_first(&mut passed, context),
             Poll::Ready(_) => {}
             Poll::Pending => passed = 0,
         }
         polled
     })
+}
+
+/// Lets the parser parse what it was given before it is given more.
+fn parse_first<T>(passed: &mut usize, context: &Context<'_>) -> Poll<T> {
+    *passed = 0;
+    context.waker().wake_by_ref();
+    Poll::Pending
 }
 
 fn broken(error: &MultipartError) -> Error {
@@ -144,9 +153,13 @@ mod tests {
     async fn endless(begin: &'static str) -> MultipartForm {
         let more = stream::repeat(Bytes::from_static(&[b'x'; 64 << 10]));
         let body = stream::once(async { Bytes::from_static(begin.as_bytes()) }).chain(more);
+        form_of(Body::from_stream(body.map(Ok::<_, io::Error>))).await
+    }
+
+    async fn form_of(body: Body) -> MultipartForm {
         let request = Request::builder()
             .header(header::CONTENT_TYPE, "multipart/form-data; boundary=B")
-            .body(Body::from_stream(body.map(Ok::<_, io::Error>)))
+            .body(body)
             .unwrap();
         // As the routes of uploads have it.
         let read = service_fn(|request| async {
@@ -154,6 +167,23 @@ mod tests {
             Ok::<_, std::convert::Infallible>(MultipartForm::read(body_timeout, request).await)
         });
         DefaultBodyLimit::disable().layer(read).oneshot(request).await.unwrap().unwrap()
+    }
+
+    /// A form whose only piece and whose end arrive together, right after the parser found nothing.
+    #[tokio::test]
+    async fn a_body_that_arrives_while_it_is_asked_for_is_whole() {
+        let text = "--B\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nx\r\n--B--\r\n";
+        let (mut asked, mut piece) = (false, Some(Bytes::from_static(text.as_bytes())));
+        let body = stream::poll_fn(move |context| {
+            if !std::mem::replace(&mut asked, true) {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Poll::Ready(piece.take().map(Ok::<_, io::Error>))
+        });
+        let mut form = form_of(Body::from_stream(body)).await;
+        let mut part = form.next().await.unwrap().unwrap();
+        assert_eq!(part.chunk().await.unwrap().unwrap(), "x");
     }
 
     #[tokio::test]
