@@ -38,7 +38,7 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_enum, default_value_t = FormatArg::Jsonl)]
     format: FormatArg,
     /// Columns, separated by commas: line, custom_id, target, status, attempts, http_status, error_code,
-    /// error, finished_at, response, earlier, or a JSON pointer into the response, for example
+    /// error, finished_at, earlier, response, or a JSON pointer into the response, for example
     /// `response:/choices/0/message/content` [default: all but `earlier` and the pointers]
     #[arg(long, value_name = "COLUMN", value_delimiter = ',', value_parser = column)]
     columns: Vec<Column>,
@@ -122,4 +122,23 @@ fn print_written(
         context.print_result(&value, || format!("Written: {}", text::one_line(&output.name())))?;
     }
     Ok(Exit::Success)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Args as _;
+
+    use super::*;
+
+    #[test]
+    fn the_help_names_every_column() {
+        let command = ExportArgs::augment_args(clap::Command::new("export"));
+        let columns = command.get_arguments().find(|arg| arg.get_id() == "columns").unwrap();
+        let help = columns.get_help().unwrap().to_string();
+        let named = help.strip_prefix("Columns, separated by commas: ").unwrap();
+        let (named, _) = named.split_once(", or a JSON pointer").unwrap();
+        let named: Vec<&str> = named.split(", ").map(str::trim).collect();
+        let known = Column::NAMED.map(|column| column.to_string());
+        assert_eq!(named, known.each_ref().map(String::as_str));
+    }
 }

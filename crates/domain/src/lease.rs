@@ -1,6 +1,6 @@
 //! Leases: which instance may write outcomes, until when, and with which token.
 //!
-//! Holds throughout: a lease is proof, not a hint. It is lost when it was taken back, which
+//! Holds throughout: a lease is proof, not a hint. Its holder has lost it when it was taken back, which
 //! the store decides under a row lock; its time having passed decides nothing by itself.
 
 use jiff::Timestamp;

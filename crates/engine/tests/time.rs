@@ -144,7 +144,7 @@ async fn a_retry_waits_as_long_as_its_target_asked() {
     report.unwrap();
 }
 
-/// Others reaped us while we were stopped: we join again under a new id, and what we held is not ours.
+/// Others buried us while we were stopped: we join again under a new id, and what we held is not ours.
 #[tokio::test]
 async fn an_instance_that_was_taken_for_dead_joins_again_and_goes_on() {
     let world = World::new().await;

@@ -78,7 +78,11 @@ pub(crate) fn of_instance(tx: &Tx<'_>, instance: InstanceId) -> Result<Vec<Lease
 }
 
 /// Writes what is left of a lease, or deletes it when nothing is.
-pub(crate) fn keep(tx: &Tx<'_>, row: &LeaseRow, remaining: &LineSet) -> Result<Option<LeaseProof>> {
+pub(crate) fn shrink_or_delete(
+    tx: &Tx<'_>,
+    row: &LeaseRow,
+    remaining: &LineSet,
+) -> Result<Option<LeaseProof>> {
     let held = &row.lease.held;
     let (id, token) = (held.id.0.into_bytes(), rows::int(held.token));
     let changed = if remaining.is_empty() {
@@ -117,7 +121,7 @@ pub(crate) fn return_lines(
     folds: &mut Folds,
 ) -> Result<u64> {
     let outstanding = &row.lease.held.outstanding;
-    keep(tx, row, &LineSet::new())?;
+    shrink_or_delete(tx, row, &LineSet::new())?;
     returned::add(tx, row.key(), bucket, outstanding)?;
     let n = outstanding.len();
     folds.leave(row, n, Delta { returned: rows::int(n), ..Delta::default() });

@@ -62,7 +62,7 @@ fn record_lease(
     }
     insert_results(tx, &row.lease, &plan.finished)?;
     insert_attempts(tx, &row.lease, &plan)?;
-    let left = lease::keep(tx, &row, &plan.remaining)?;
+    let left = lease::shrink_or_delete(tx, &row, &plan.remaining)?;
     for back in &plan.backs {
         returned::add(tx, row.key(), &bucket(tx, &row, back), &back.lines)?;
     }

@@ -111,7 +111,7 @@ fn fail(tx: &Tx<'_>, row: &LeaseRow, folds: &mut Folds) -> Result<u64> {
         });
     }
     record::insert_results(tx, lease, &results.iter().collect::<Vec<_>>())?;
-    lease::keep(tx, row, &LineSet::new())?;
+    lease::shrink_or_delete(tx, row, &LineSet::new())?;
     let n = results.len() as u64;
     let mut delta = Delta::default();
     let failed = usize::try_from(Status::Failed.code()).expect("codes are small");

@@ -1,6 +1,7 @@
 //! The columns that an export may have, and their names. What a cell of each holds is in `cell.rs`.
 //!
-//! The API's description repeats the names by hand: `crates/server/src/rest/export.rs`.
+//! Three places repeat the names by hand: the API's description (`crates/server/src/rest/export.rs`), the help of
+//! `windrow export` (`crates/cli/src/results.rs`), both held by tests, and `docs/export.md`.
 
 use std::fmt;
 use std::str::FromStr;
