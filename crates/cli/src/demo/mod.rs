@@ -126,6 +126,8 @@ fn executor(echo: &Echo, concurrency: u32) -> anyhow::Result<HttpExecutor> {
     upstream.concurrency_min = concurrency.min(CONCURRENCY_MIN);
     upstream.concurrency_start = concurrency.min(2 * CONCURRENCY_MIN);
     upstream.first_byte_ms_max = FIRST_BYTE_MS_MAX;
+    // Its lines are POSTs, to which a 404 means something else where nothing is said.
+    upstream.not_found_statuses = Some(vec![404]);
     Ok(HttpExecutor::new(HttpConfig { upstreams: Vec::new(), default: Some(upstream) })?)
 }
 

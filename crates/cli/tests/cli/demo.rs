@@ -26,6 +26,17 @@ async fn the_demo_meets_every_mood_and_each_line_has_one_result() {
     );
 }
 
+/// What it says of each fault is what became of its lines.
+#[tokio::test]
+async fn what_the_demo_says_of_not_found_is_so() {
+    let workdir = Workdir::new();
+    let output = workdir.windrow(&["demo", "--lines", "1000", "--json"]).await;
+    let value = output.json();
+    let (asked, lines) = (&value["upstream"]["not_found"], &value["batch"]["counts"]["not_found"]);
+    assert_eq!((asked.as_u64(), lines.as_u64()), (Some(10), Some(5)), "retried once: {value}");
+    assert_eq!(value["batch"]["counts"]["failed"], 3, "only bad requests: {value}");
+}
+
 #[tokio::test]
 async fn a_database_that_the_demo_used_is_sound() {
     let workdir = Workdir::new();
