@@ -10,12 +10,14 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
+use windrow::domain::attempt::Status;
 use windrow::domain::control::breaker;
 use windrow::domain::{BatchId, State, UpstreamId};
 use windrow::engine::execute::Executor;
 use windrow::engine::storage::Storage;
 use windrow::engine::{Engine, EngineEvent, Handle, Options, Progress, Report, Until};
 use windrow::store::batch::Batch;
+use windrow::store::inspect::{FinishedQuery, PAGE_MAX};
 use windrow::store::{Scope, Store};
 
 use crate::clock::{self, Stopwatch};
@@ -40,6 +42,8 @@ pub(crate) struct BatchRun<E> {
     pub(crate) batch: Batch,
     /// Stop once every target has been unreachable for this long.
     pub(crate) give_up_after: Duration,
+    /// A refusal (401, 403) is the result of its line, also when nothing else was ever answered.
+    pub(crate) takes_refusals: bool,
 }
 
 /// Why the engine stopped.
@@ -69,14 +73,16 @@ impl<E: Executor> BatchRun<E> {
     /// Runs until the batch is closed, or until something ends it early.
     pub(crate) async fn run(self, screen: &mut Screen) -> anyhow::Result<RunOutcome> {
         take_upstream(&*self.store, &self.executor, &self.batch).await?;
+        // Where the key works, lines are refused by themselves.
+        let stops_when_refused =
+            !self.takes_refusals && !is_key_proven(&*self.store, &self.batch).await?;
         let (batch, give_up_after) = (self.batch.id, self.give_up_after);
         let options = self.options.clone();
         let serves = self.executor.upstreams();
         let engine = Engine::builder(self.store.clone())
             .executor(self.executor)
             .storage(self.storage)
-            // With a line that completed, the key works: others are refused by themselves.
-            .options(self.options.stop_when_refused(self.batch.counts.completed == 0))
+            .options(self.options.stop_when_refused(stops_when_refused))
             .service(self.service)
             .only(batch)
             .until(Until::Closed(batch))
@@ -99,6 +105,25 @@ impl<E: Executor> BatchRun<E> {
         screen.end();
         Ok(RunOutcome { stop_reason, report, progress: handle.progress(), took: started.elapsed() })
     }
+}
+
+/// Whether a line of the batch was answered in a way that only a key that works is: it completed, was not found, or
+/// failed by itself. Of those that failed, as many are looked at as a page has.
+async fn is_key_proven(store: &dyn Store, batch: &Batch) -> anyhow::Result<bool> {
+    if batch.counts.completed > 0 || batch.counts.not_found > 0 {
+        return Ok(true);
+    }
+    let query = FinishedQuery {
+        batch: Some(batch.id),
+        statuses: vec![Status::Failed],
+        earlier: true,
+        limit: PAGE_MAX,
+        ..FinishedQuery::default()
+    };
+    let failed = store.finished(&Scope::All, query).await?.rows;
+    // What a gateway may say before it looks at the key proves nothing.
+    let proves = |status: u16| status < 500 && ![401, 403, 408, 429].contains(&status);
+    Ok(failed.iter().any(|line| line.result.http_status.is_some_and(proves)))
 }
 
 /// Follows a running engine: refreshes the display, and decides when to stop it.

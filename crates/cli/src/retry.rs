@@ -104,7 +104,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     };
     let batch = store.batch(&context.scope(), batch.id).await?;
     if let Some(executor) = executor.filter(|_| !batch.state.is_closed()) {
-        return work(context, store, batch, executor).await;
+        // A person who names lines wants to know what these are answered.
+        return work(context, store, batch, executor, args.lines.is_some()).await;
     }
     let value = serde_json::json!({ "moved": moved, "batch": batch });
     context.print_result(&value, || output(context, &batch, moved))?;
@@ -174,6 +175,7 @@ async fn work(
     store: Arc<dyn Store>,
     batch: Batch,
     executor: HttpExecutor,
+    takes_refusals: bool,
 ) -> anyhow::Result<Exit> {
     let storage = context.open_storage()?;
     let id = batch.id;
@@ -186,6 +188,7 @@ async fn work(
         service: "windrow retry",
         batch,
         give_up_after: GIVE_UP_AFTER,
+        takes_refusals,
     };
     let outcome = batch_run.run(&mut screen).await?;
     let batch = store.batch(&context.scope(), id).await?;

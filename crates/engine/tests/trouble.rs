@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use support::watched::{CLAIM, Watched};
+use support::watched::{CLAIM, EVERY, Watched};
 use support::world::World;
 use support::{batch, failed};
 use windrow_domain::InstanceId;
@@ -127,6 +127,46 @@ async fn nothing_is_claimed_while_leases_are_renewed() {
     };
     let (report, ()) = tokio::join!(engine.run(), watch);
     assert_eq!(report.unwrap().released, 0);
+}
+
+/// By its own clock the lease has lapsed, and the store has not answered since: another process may have the lines, and
+/// sends them. Those that wait here are not sent until the store says whose they are.
+#[tokio::test]
+async fn nothing_is_sent_under_a_lease_that_has_lapsed() {
+    const LINES: u64 = 60;
+    let world = World::new().await;
+    let store = Watched::layer(world.store.clone());
+    let batch = batch(&*world.store, LINES).await;
+    let (open, started) = (Stop::new(), Arc::new(AtomicU32::new(0)));
+    let (opened, counted) = (open.clone(), started.clone());
+    let executor = move |_: Attempt| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        let open = opened.clone();
+        async move {
+            open.given().await;
+            Outcome::completed("1")
+        }
+    };
+    let engine = world.engine_on(store.clone()).executor(executor);
+    let started = || started.load(Ordering::SeqCst);
+    let watch = async {
+        world.until_so("a request", || started() > 0).await;
+        store.layer().hold(Some(EVERY));
+        world.pass(Duration::from_secs(1)).await;
+        let before = started();
+        assert!(u64::from(before) < LINES, "{before} started");
+        // A process that stood still wakes up so.
+        let lease_ms = Options::default().slice.lock_floor_ms;
+        world.move_on(Duration::from_millis(lease_ms)).await;
+        open.give();
+        world.pass(Duration::from_secs(1)).await;
+        assert_eq!(started(), before, "lines were sent under a lease that had lapsed");
+        store.layer().hold(None);
+        world.closes(batch).await;
+    };
+    let (report, ()) = tokio::join!(engine.run(), watch);
+    assert_eq!(report.unwrap().closed, 1);
+    assert_eq!(world.see(batch).await.counts.completed, LINES);
 }
 
 /// What a proxy answers while nobody is behind it.

@@ -79,6 +79,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
         service: "windrow demo",
         batch,
         give_up_after: Duration::from_secs(60),
+        takes_refusals: false,
     };
     let id = batch_run.batch.id;
     let outcome = batch_run.run(&mut screen).await?;

@@ -139,6 +139,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
         service: "windrow run",
         batch,
         give_up_after: Duration::from_secs(args.give_up_after),
+        takes_refusals: false,
     };
     let id = batch_run.batch.id;
     let outcome = batch_run.run(&mut screen).await?;

@@ -5,12 +5,16 @@ use std::time::Duration;
 
 use tokio::net::TcpStream;
 use url::Url;
-use windrow::engine::execute::http::{TlsRefusal, handshake};
+use windrow::engine::execute::http::{TlsRefusal, handshake, speaks_tls};
 
+use crate::clock::Stopwatch;
 use crate::error::CliError;
 use crate::exit_code::Exit;
 
 const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// How long a server of plain HTTP is heard to be silent: a run begins that much later.
+const SILENT_MIN: Duration = Duration::from_millis(50);
+const SILENT_MAX: Duration = Duration::from_secs(1);
 
 /// Parses `--to`.
 pub(crate) fn url(text: &str) -> Result<Url, String> {
@@ -35,11 +39,12 @@ pub(crate) fn url(text: &str) -> Result<Url, String> {
 pub(crate) async fn probe(url: &Url, ca_file: Option<&Path>) -> Result<(), CliError> {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     let port = url.port_or_known_default().unwrap_or(80);
+    let started = Stopwatch::start();
     let why = match tokio::time::timeout(CONNECT_MAX, TcpStream::connect((host, port))).await {
         Ok(Ok(stream)) if url.scheme() == "https" => {
             return check_tls(url, stream, host, ca_file).await;
         }
-        Ok(Ok(_)) => return Ok(()),
+        Ok(Ok(stream)) => return check_plain(url, stream, host, started.elapsed()).await,
         Ok(Err(error)) => match error.kind() {
             std::io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
             _ => error.to_string(),
@@ -54,6 +59,29 @@ fn unreachable(url: &Url, why: &str) -> CliError {
     let remedy = "start the server or correct --to, and run the same command again; nothing was \
                   sent, and finished lines keep their results.";
     CliError::new(Exit::Unreachable, what, remedy)
+}
+
+/// It took the connection, and there was no TLS: it may be away, or the port may speak plain HTTP.
+fn unshaken(url: &Url, why: &str) -> CliError {
+    let remedy = "if this port speaks plain HTTP, use http:// in --to; else start the server, and run the \
+                  same command again; nothing was sent, and finished lines keep their results.";
+    CliError::new(Exit::Unreachable, format!("could not reach {url}: {why}"), remedy)
+}
+
+/// A port that speaks TLS would answer no request in plain HTTP, however long one waits.
+async fn check_plain(
+    url: &Url,
+    stream: TcpStream,
+    host: &str,
+    connecting: Duration,
+) -> Result<(), CliError> {
+    // What a server of TLS says comes after one way there and back, as the connection did.
+    let silent_for = (connecting * 4).clamp(SILENT_MIN, SILENT_MAX);
+    if !speaks_tls(stream, host, silent_for).await {
+        return Ok(());
+    }
+    let remedy = "use https:// in --to, or the port that speaks plain HTTP; nothing was sent.";
+    Err(CliError::new(Exit::Config, format!("{url} speaks TLS on this port"), remedy))
 }
 
 /// A certificate does not get better by waiting, so the command ends at once.
@@ -81,10 +109,10 @@ async fn check_tls(
             let remedy = "correct `ca_file` in the configuration; nothing was sent.";
             (format!("the certificates of ca_file cannot be used: {why}"), remedy.to_owned())
         }
-        Ok(Err(TlsRefusal::Connection(why))) => return Err(unreachable(url, &why)),
+        Ok(Err(TlsRefusal::Connection(why))) => return Err(unshaken(url, &why)),
         Err(_) => {
             let why = format!("no TLS handshake in {} s", CONNECT_MAX.as_secs());
-            return Err(unreachable(url, &why));
+            return Err(unshaken(url, &why));
         }
     };
     Err(CliError::new(Exit::Config, what, remedy))

@@ -130,6 +130,45 @@ async fn retried_lines_that_are_refused_again_close_their_batch() {
     assert_eq!(upstream.counts().requests, 4);
 }
 
+/// No line completed, but one failed by itself: the key works, and the refusal is the line's own.
+#[tokio::test]
+async fn a_retried_line_is_refused_by_itself_where_others_failed_by_themselves() {
+    let script = Script::new(|seen| {
+        let body: serde_json::Value = serde_json::from_slice(&seen.body).unwrap();
+        let status = if body["n"] == 2 { 401 } else { 400 };
+        Reply::error(status, "not so")
+    });
+    let (workdir, upstream) = (Workdir::new(), Upstream::start(script).await.unwrap());
+    workdir.requests("a.jsonl", 3);
+    let args = ["run", "a.jsonl", "--to", &upstream.url(), "--concurrency", "1"];
+    assert_eq!(workdir.windrow(&args).await.code, 5);
+    for choice in [&["--lines", "2"][..], &[]] {
+        let retry = [&["retry", "last", "--work"][..], choice].concat();
+        let output = workdir.windrow(&retry).await;
+        assert_eq!(output.code, 5, "{output:?}");
+        assert!(output.out.contains("is completed"), "{output:?}");
+    }
+    assert_eq!(upstream.counts().requests, 3 + 1 + 3);
+}
+
+/// Nothing but refusals: lines that were named have theirs as their result, and the batch closes. A retry of all
+/// that failed stops, as a run does.
+#[tokio::test]
+async fn named_lines_that_are_refused_close_their_batch() {
+    let refuse = |status| Script::always(Reply::error(status, "not yours"));
+    let (workdir, upstream) = (Workdir::new(), Upstream::start(refuse(403)).await.unwrap());
+    workdir.requests("a.jsonl", 3);
+    assert_eq!(workdir.windrow(&["run", "a.jsonl", "--to", &upstream.url()]).await.code, 5);
+    upstream.set(refuse(401));
+    let output = workdir.windrow(&["retry", "last", "--lines", "2-3", "--work"]).await;
+    assert_eq!(output.code, 5, "{output:?}");
+    assert!(output.out.contains("is completed"), "{output:?}");
+    assert_eq!(upstream.counts().requests, 5);
+    let output = workdir.windrow(&["retry", "last", "--work"]).await;
+    assert_eq!(output.code, 9, "{output:?}");
+    assert!(output.err.contains("no line was used up"), "{output:?}");
+}
+
 /// Without `--to`, the run is the table's: a worker with the same configuration goes on with it.
 #[tokio::test]
 async fn a_run_without_to_belongs_to_its_table_and_a_worker_goes_on_with_it() {

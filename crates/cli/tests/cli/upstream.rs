@@ -278,6 +278,30 @@ async fn an_upstream_without_tls_is_told_at_once() {
     assert_eq!(upstream.counts().requests, 0);
 }
 
+/// A server of TLS answers what is no TLS with an alert.
+#[tokio::test]
+async fn an_upstream_that_speaks_tls_on_a_plain_url_is_told_at_once() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let to = format!("http://{}", listener.local_addr().unwrap());
+    let mut server = tokio::task::JoinSet::new();
+    server.spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut head = [0; 5];
+            let _ = stream.read_exact(&mut head).await;
+            let _ = stream.write_all(&[0x15, 3, 3, 0, 2, 2, 50]).await;
+        }
+    });
+    let workdir = Workdir::new();
+    workdir.requests("a.jsonl", 3);
+    let started = now();
+    let output = workdir.windrow(&["run", "a.jsonl", "--to", &to]).await;
+    assert_eq!(output.code, 9, "{output:?}");
+    assert!(output.err.contains("speaks TLS on this port"), "{output:?}");
+    assert!(output.err.contains("use https:// in --to"), "{output:?}");
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+}
+
 #[tokio::test]
 async fn pace_time_and_retries_have_options() {
     let script = Script::new(|seen| match seen.number {

@@ -45,13 +45,20 @@ pub(crate) enum HttpClientError {
     Build(reqwest::Error),
 }
 
+impl ClientOptions<'_> {
+    /// Whether requests may share a connection, as HTTP/2 has it.
+    pub(crate) fn shares(&self) -> bool {
+        match self.version {
+            Http::Http1 => false,
+            Http::Http2 => true,
+            Http::Auto => self.https,
+        }
+    }
+}
+
 /// The clients of one server; requests take turns among them. There is at least one.
 pub(crate) fn build(options: &ClientOptions<'_>) -> Result<Vec<Client>, HttpClientError> {
-    let shares = match options.version {
-        Http::Http1 => false,
-        Http::Http2 => true,
-        Http::Auto => options.https,
-    };
+    let shares = options.shares();
     let streams = if shares { options.requests_max } else { 1 };
     // A file that cannot be used is told also where no TLS is spoken yet.
     let trust = options.ca_file.map(|path| trust(path, options.version)).transpose()?;

@@ -14,4 +14,5 @@ pub(crate) mod retry_after;
 pub(crate) mod secret;
 pub(crate) mod sent_body;
 pub mod signature;
+pub(crate) mod streams;
 pub(crate) mod tls;

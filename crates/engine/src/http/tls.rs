@@ -8,9 +8,12 @@ use std::error::Error as StdError;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls_platform_verifier::Verifier;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::client::danger::{
     HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
@@ -60,6 +63,36 @@ pub async fn handshake(
         Ok(_) => Ok(()),
         Err(error) => Err(refusal(&error)),
     }
+}
+
+/// What a server of HTTP skips before a request (RFC 9112, 2.2), and one of TLS cannot read.
+const EMPTY_LINES: &[u8] = b"\r\n\r\n\r\n";
+/// The first byte of an alert of TLS.
+const ALERT: u8 = 0x15;
+/// Longest wait for the second connection and its handshake.
+const SHAKE_MAX: Duration = Duration::from_secs(5);
+
+/// Whether a server that plain HTTP was to be spoken with speaks TLS on that port. Sends it empty lines, which are no
+/// request. A server of HTTP is silent, which is waited for no longer than told; one of TLS ends the connection, and a
+/// handshake on another one proves what it is.
+pub async fn speaks_tls(mut stream: TcpStream, host: &str, silent_for: Duration) -> bool {
+    let mut answer = [0];
+    let address = stream.peer_addr();
+    let said = async {
+        stream.write_all(EMPTY_LINES).await?;
+        stream.read(&mut answer).await
+    };
+    match timeout(silent_for, said).await {
+        Err(_) => return false,
+        Ok(Ok(1..)) => return answer[0] == ALERT,
+        Ok(Ok(0) | Err(_)) => {}
+    }
+    let shaken = async {
+        let stream = TcpStream::connect(address.ok()?).await.ok()?;
+        Some(handshake(stream, host, None).await)
+    };
+    let shaken = timeout(SHAKE_MAX, shaken).await.ok().flatten();
+    matches!(shaken, Some(Ok(()) | Err(TlsRefusal::Certificate(_))))
 }
 
 fn refusal(error: &std::io::Error) -> TlsRefusal {

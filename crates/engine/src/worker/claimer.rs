@@ -41,6 +41,21 @@ pub(crate) struct ClaimPlan {
     pub(crate) request: Request,
 }
 
+/// How long lines were leased for, from when on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClaimedFor {
+    pub(crate) lease_ms: u64,
+    /// When the store was asked, in our own time.
+    pub(crate) asked_ms: u64,
+}
+
+impl ClaimedFor {
+    /// When the lease lapses by our own clock: not later than by the store's.
+    pub(crate) fn lapses_ms(self) -> u64 {
+        self.asked_ms.saturating_add(self.lease_ms)
+    }
+}
+
 impl Claimer {
     pub(crate) fn new(only: Option<BatchId>) -> Self {
         Self { only, next: 0, poll_ms: 0, extend_ms: None }
@@ -82,18 +97,17 @@ impl Claimer {
         due.min()
     }
 
-    /// A claim was answered: with so many of the lines asked for.
+    /// A claim was answered, with lines or without.
     pub(crate) fn claimed(
         &mut self,
         queue: &mut TargetQueue,
-        got: Option<usize>,
-        lease_ms: u64,
+        got: Option<ClaimedFor>,
         now_ms: u64,
         options: &Options,
     ) {
-        if got.is_some() {
+        if let Some(ClaimedFor { lease_ms, asked_ms }) = got {
             queue.empty_claims = 0;
-            let due = now_ms.saturating_add(lease_ms / 3);
+            let due = asked_ms.saturating_add(lease_ms / 3);
             self.extend_ms = Some(self.extend_ms.map_or(due, |at| at.min(due)));
             return;
         }
@@ -129,10 +143,16 @@ impl Claimer {
         self.poll_ms = self.poll_ms.min(now_ms.saturating_add(HELD_POLL_MS));
     }
 
-    /// Leases were renewed, or the store did not answer.
-    pub(crate) fn extended(&mut self, answered: bool, lease_ms: u64, held: bool, now_ms: u64) {
-        let wait = if answered { lease_ms / 3 } else { AGAIN_MS.min(lease_ms / 3) };
-        self.extend_ms = held.then(|| now_ms.saturating_add(wait.max(1)));
+    /// Leases were renewed, for a time that began when the store was asked.
+    pub(crate) fn extended(&mut self, renewed: ClaimedFor, held: bool, now_ms: u64) {
+        let due = renewed.asked_ms.saturating_add(renewed.lease_ms / 3);
+        self.extend_ms = held.then(|| due.max(now_ms.saturating_add(1)));
+    }
+
+    /// The store did not answer a renewal of leases.
+    pub(crate) fn not_extended(&mut self, lease_ms: u64, held: bool, now_ms: u64) {
+        let wait = AGAIN_MS.min(lease_ms / 3).max(1);
+        self.extend_ms = held.then(|| now_ms.saturating_add(wait));
     }
 }
 

@@ -110,6 +110,21 @@ impl Ledger {
         Some(entry.lease.route())
     }
 
+    /// The store has renewed these leases: they lapse at that time.
+    pub(crate) fn renewed(&self, leases: &[LeaseId], lapses_ms: u64) {
+        for lease in leases {
+            if let Some(entry) = self.leases.get(lease) {
+                entry.gate.renew(lapses_ms);
+            }
+        }
+    }
+
+    /// Forgets every lease: nothing of them may be sent any more.
+    pub(crate) fn forget(&mut self) {
+        self.leases.values().for_each(|entry| entry.gate.close());
+        *self = Self::default();
+    }
+
     /// Whether no lease is held.
     pub(crate) fn is_empty(&self) -> bool {
         self.leases.is_empty()

@@ -7,14 +7,15 @@ use windrow_store::Result;
 use windrow_store::claim::{Extended, LEASE_MS_MAX};
 
 use super::Worker;
+use super::claimer::ClaimedFor;
 use super::host::Host;
-use super::ledger::{Ledger, LineOutcome};
+use super::ledger::LineOutcome;
 use super::suspects::Suspects;
 
 /// A renewal of leases that the store answered.
 pub(super) struct Renewal {
-    /// How long the leases were to be extended.
-    lease_ms: u64,
+    /// How long the leases were to be extended, from when on.
+    renewed: ClaimedFor,
     /// The claim that was under way when it began.
     claiming: Option<LeaseId>,
     answer: Result<Extended>,
@@ -30,9 +31,10 @@ impl Worker {
         let (mut known, claiming) = (self.ledger.held(), self.claiming);
         known.extend(claiming);
         let lease_ms = self.lease_ms();
+        let renewed = ClaimedFor { lease_ms, asked_ms: now };
         self.extending = Some(Box::pin(async move {
             let answer = store.extend_leases(instance, known, lease_ms).await;
-            Renewal { lease_ms, claiming, answer }
+            Renewal { renewed, claiming, answer }
         }));
     }
 
@@ -43,24 +45,24 @@ impl Worker {
     }
 
     /// Leases were renewed, or the store did not answer.
-    pub(super) fn on_extended(&mut self, Renewal { lease_ms, claiming, answer }: Renewal) {
+    pub(super) fn on_extended(&mut self, Renewal { renewed, claiming, answer }: Renewal) {
         let now = self.deps.clock.millis();
-        let answered = match answer {
+        match answer {
             Ok(extended) => {
                 // The claim that was under way may have got its lease only after this looked.
                 for lease in extended.lost.iter().copied().filter(|lease| Some(*lease) != claiming)
                 {
                     self.lose(lease);
                 }
+                self.ledger.renewed(&extended.extended, renewed.lapses_ms());
                 self.stop_leases(&extended.stopped, now);
-                true
+                self.claimer.extended(renewed, !self.ledger.is_empty(), now);
             }
             Err(error) => {
                 self.trouble("could not renew leases", &error);
-                false
+                self.claimer.not_extended(renewed.lease_ms, !self.ledger.is_empty(), now);
             }
-        };
-        self.claimer.extended(answered, lease_ms, !self.ledger.is_empty(), now);
+        }
     }
 
     /// These leases must not go on: what was not sent of them goes back with the next turn. An attempt
@@ -88,7 +90,7 @@ impl Worker {
 
     /// We were taken for dead: nothing of what we hold is ours any more.
     pub(super) fn forget_all(&mut self) {
-        self.ledger = Ledger::default();
+        self.ledger.forget();
         (self.turning, self.extending, self.claiming) = (None, None, None);
         (self.suspects, self.marking) = (Suspects::default(), None);
         // Their answers would count for nothing: the process that has the lines now asks again.

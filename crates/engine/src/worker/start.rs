@@ -125,7 +125,7 @@ impl Worker {
     pub(super) fn release_stopped(&mut self, at: usize, now: u64) {
         let queue = &mut self.queues[at];
         for jobs in [&mut queue.suspects, &mut queue.jobs] {
-            while let Some(job) = jobs.pop_front_if(|job| !job.gate.is_open()) {
+            while let Some(job) = jobs.pop_front_if(|job| job.gate.is_closed()) {
                 self.ledger.note(job.lease, LineOutcome::Released(job.seq), now);
             }
         }

@@ -12,6 +12,7 @@ use windrow_store::record::{Reply, Turn};
 use windrow_store::{Result, Store};
 
 use super::Worker;
+use super::claimer::ClaimedFor;
 use super::target::Job;
 use crate::clock::Clock;
 use crate::execute::Gate;
@@ -23,7 +24,7 @@ use windrow_store::error::chain;
 /// A turn that was answered.
 pub(super) struct AnsweredTurn {
     /// Whose claim it carried, and for how long a lease.
-    claim: Option<(Route, u64)>,
+    claim: Option<(Route, ClaimedFor)>,
     answer: Result<(Reply, Vec<AttemptCounts>)>,
 }
 
@@ -59,8 +60,10 @@ impl Worker {
             rng: self.rng.fork(),
             meter: self.deps.meter.clone(),
         };
-        let claim =
-            wanted.map(|wanted| (self.queues[wanted.queue].route.clone(), wanted.request.lease_ms));
+        let claim = wanted.map(|wanted| {
+            let leased = ClaimedFor { lease_ms: wanted.request.lease_ms, asked_ms: now };
+            (self.queues[wanted.queue].route.clone(), leased)
+        });
         self.turning =
             Some(Box::pin(async move { AnsweredTurn { claim, answer: call.make(turn).await } }));
     }
@@ -87,14 +90,14 @@ impl Worker {
             // A full queue is no loss: the sweep finds the batch.
             let _ = self.deps.finalizing.try_send(batch);
         }
-        if let Some((route, lease_ms)) = done.claim {
+        if let Some((route, leased)) = done.claim {
             // By name: a target may have made room for another meanwhile.
             let Some(at) = self.queue(&route, now) else { return Ok(()) };
-            let got = reply.claimed.as_ref().map(|tranche| tranche.lines.len());
+            let got = reply.claimed.is_some().then_some(leased);
             let queue = &mut self.queues[at];
-            self.claimer.claimed(queue, got, lease_ms, now, &self.deps.options);
+            self.claimer.claimed(queue, got, now, &self.deps.options);
             if let Some(tranche) = reply.claimed {
-                self.take_in(at, tranche, &counts);
+                self.take_in(at, tranche, &counts, leased.lapses_ms());
             }
         }
         Ok(())
@@ -108,10 +111,11 @@ impl Worker {
     }
 
     /// A tranche came: its lines wait at their target.
-    fn take_in(&mut self, at: usize, tranche: Tranche, counts: &[AttemptCounts]) {
+    fn take_in(&mut self, at: usize, tranche: Tranche, counts: &[AttemptCounts], lapses_ms: u64) {
         let lease = &tranche.lease;
         self.skew = lease.granted_at.duration_since(self.deps.clock.now());
         let gate = Gate::new(&self.deps.clock, self.deadline_ms(lease.deadline));
+        gate.renew(lapses_ms);
         let crashes_max = self.deps.options.crashes_max;
         let suspect = is_suspect(lease.held.outstanding.len(), lease.crashes, crashes_max);
         let queue = &mut self.queues[at];

@@ -105,6 +105,7 @@ pub(crate) async fn resume(
     let batch = or_job_not_found(app.store.batch(&scope, id).await, id)?;
     let resumed = match window_secs {
         None if batch.is_late(app.clock.now()) => return Err(late(&batch)),
+        _ if batch.state == BatchState::Cancelled => return Err(cancelled(&batch)),
         Some(_) if batch.state == BatchState::Expired => {
             let open_max = app.options.open_batches_max;
             let how = Continue { batch: id, window_secs, open_max };
@@ -125,6 +126,15 @@ fn late(batch: &Batch) -> Error {
         batch.id
     );
     Error::new(Code::Refused, message).at("window")
+}
+
+/// A job that was cancelled goes on by another call.
+fn cancelled(batch: &Batch) -> Error {
+    let message = format!(
+        "The job is cancelled; what never ran of it runs after POST /api/jobs/{}/continue.",
+        batch.id
+    );
+    Error::new(Code::Refused, message)
 }
 
 /// Cancels a job

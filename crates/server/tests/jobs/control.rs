@@ -79,6 +79,8 @@ async fn a_job_is_paused_resumed_and_cancelled() {
     for what in ["pause", "resume", "reprocess"] {
         attempt(what).await.refused(400, "refused");
     }
+    let message = attempt("resume").await.refused(400, "refused");
+    assert!(message.contains(&format!("POST /api/jobs/{id}/continue")), "{message}");
 }
 
 #[tokio::test]

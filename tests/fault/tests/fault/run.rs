@@ -19,6 +19,7 @@ pub(crate) struct Run {
     input: PathBuf,
     pub(crate) results: PathBuf,
     errors: PathBuf,
+    has_usual_bounds: bool,
 }
 
 impl Run {
@@ -36,7 +37,14 @@ impl Run {
         fs::write(fixture.folder().join("windrow.toml"), config).unwrap();
         let (results, errors) = ("out.jsonl", "out.errors.jsonl");
         let (results, errors) = (fixture.folder().join(results), fixture.folder().join(errors));
-        Self { fixture, upstream, lines, input, results, errors }
+        Self { fixture, upstream, lines, input, results, errors, has_usual_bounds: false }
+    }
+
+    /// Leases, heartbeats and timeouts as they are by default, in place of the short ones of these tests.
+    pub(crate) fn with_usual_bounds(&mut self) {
+        let config = format!("[upstreams.default]\nbase_url = \"{}\"\n", self.upstream.url());
+        fs::write(self.fixture.folder().join("windrow.toml"), config).unwrap();
+        self.has_usual_bounds = true;
     }
 
     pub(crate) fn start(&self, name: &str) -> Program {
@@ -44,6 +52,12 @@ impl Run {
         let mut command = program::run(&self.fixture, &self.input, &url, &self.results);
         // Faults come by number here, and a line may meet many of them.
         command.env("WINDROW_MAX_ATTEMPTS_ERROR", "50");
+        if self.has_usual_bounds {
+            for name in ["WINDROW_LOCK_FLOOR_MS", "WINDROW_HEARTBEAT_MS", "WINDROW_MEMBER_STALE_MS"]
+            {
+                command.env_remove(name);
+            }
+        }
         Program::start(&self.fixture, name, command)
     }
 

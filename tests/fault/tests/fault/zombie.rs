@@ -18,6 +18,7 @@ const LINES: u64 = 600;
 on_both_stores!(
     a_worker_that_slept_past_its_lease_changes_nothing,
     a_worker_that_was_taken_for_dead_joins_again,
+    a_worker_that_slept_past_its_lease_sends_nothing_more_of_it,
 );
 
 /// It is silent for longer than it may be, but its lock says that it lives: only its leases are lost.
@@ -28,6 +29,40 @@ async fn a_worker_that_slept_past_its_lease_changes_nothing(backend: Backend) {
 /// Its lock is gone, so nothing proves that it lives, and its silence decides.
 async fn a_worker_that_was_taken_for_dead_joins_again(backend: Backend) {
     sleep_through(backend, false).await;
+}
+
+/// The target may see a line more than once after a lost lease: those that were sent before it was lost. What the
+/// worker holds and has not sent when it wakes up, others have sent meanwhile, and it must not send it again.
+async fn a_worker_that_slept_past_its_lease_sends_nothing_more_of_it(backend: Backend) {
+    let lines = 200;
+    let fixture = Fixture::on(backend).await;
+    let batch = fixture.batch(lines).await;
+    let answer = Reply::Echo.after(Duration::from_millis(100));
+    let upstream = Upstream::start(Script::always(answer)).await.unwrap();
+    let start = |name: &str| {
+        let mut command = worker(&fixture, &upstream.url());
+        command.args(["--concurrency", "8"]);
+        Program::start(&fixture, name, command)
+    };
+    // Some lines in flight, and many that wait behind them.
+    let sleeper = start("sleeper");
+    saw(&upstream, 10).await;
+    sleeper.freeze_outside_a_commit(&fixture).await;
+    let _other = start("other");
+    fixture.closed(batch, WITHIN).await;
+    let sent = || -> u64 {
+        let of = batch.to_string();
+        let keys = upstream.keys().into_iter();
+        keys.filter(|(key, _)| key.starts_with(&of)).map(|(_, times)| times).sum()
+    };
+    let before = sent();
+    sleeper.thaw();
+    // Long enough for it to learn what it lost, and to be of use again.
+    let second = fixture.batch(lines).await;
+    fixture.closed(second, WITHIN).await;
+    assert_eq!(sent() - before, 0, "it sent lines of a lease that it had lost");
+    Ended::check(&fixture, second, lines, 0).await.check_upstream(&upstream, 0);
+    Ended::check(&fixture, batch, lines, 0).await.check_upstream(&upstream, 1);
 }
 
 async fn sleep_through(backend: Backend, keeps_lock: bool) {

@@ -25,7 +25,7 @@ use windrow_domain::{Route, Target, UpstreamId};
 use windrow_store::upstream::Upstream as Registration;
 
 pub use crate::http::options::{Headers, Http};
-pub use crate::http::tls::{TlsRefusal, handshake};
+pub use crate::http::tls::{TlsRefusal, handshake, speaks_tls};
 pub use config::{Config, KeySource, Predicate, Upstream, Variant};
 pub use error::Error;
 
@@ -124,7 +124,7 @@ impl HttpExecutor {
         match request::build(route, attempt, line) {
             Ok(_) if !attempt.gate.is_open() => Outcome::withdrawn(),
             Ok((head, body)) => {
-                match send(route.client(), &route.bounds, &attempt.gate, &head, body).await {
+                match send(route.client(), &route.bounds, &attempt.gate, head, body).await {
                     Some(result) => classify::judge(route, self.clock.now(), result),
                     None => Outcome::withdrawn(),
                 }

@@ -63,6 +63,12 @@ impl Base {
         &self.origin
     }
 
+    /// The host as a connection takes it, and its port.
+    pub(super) fn host_and_port(&self) -> (&str, u16) {
+        let host = self.url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+        (host, self.url.port_or_known_default().unwrap_or(80))
+    }
+
     pub(super) fn is_https(&self) -> bool {
         self.url.scheme() == "https"
     }

@@ -4,11 +4,11 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use reqwest::Method;
 use reqwest::header::{
     CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
     TRANSFER_ENCODING, USER_AGENT,
 };
-use reqwest::{Client, Method};
 use serde_json::Value;
 use windrow_domain::upstream::MarkSecret;
 
@@ -20,6 +20,7 @@ use crate::execute::Limits;
 use crate::http::client::{self, ClientOptions, HttpClientError};
 use crate::http::exchange::ExchangeBounds;
 use crate::http::options::Headers;
+use crate::http::streams::{PlacedClient, StreamServer};
 
 /// Where the requests of some targets go, and how.
 #[derive(Debug)]
@@ -37,7 +38,7 @@ pub(super) struct UpstreamRoute {
     /// The forms of its requests, at least one; attempts use them in turn.
     forms: Vec<Form>,
     /// At least one. Several where one connection carries many requests, and only so many.
-    clients: Vec<Client>,
+    clients: Vec<PlacedClient>,
     next: AtomicUsize,
 }
 
@@ -50,21 +51,30 @@ fn bounds(upstream: &Upstream) -> ExchangeBounds {
     }
 }
 
-fn clients(upstream: &Upstream, https: bool) -> Result<Vec<Client>, Error> {
+fn clients(upstream: &Upstream, base: &Base) -> Result<Vec<PlacedClient>, Error> {
     let options = ClientOptions {
-        https,
+        https: base.is_https(),
         version: upstream.http,
         ca_file: upstream.ca_file.as_deref(),
         connect_ms_max: upstream.connect_ms_max,
         requests_max: upstream.concurrency_max,
     };
-    client::build(&options).map_err(|error| {
+    let made = client::build(&options).map_err(|error| {
         let upstream = upstream.label().to_owned();
         match error {
             HttpClientError::CaFile { path, source } => Error::CaFile { upstream, path, source },
             HttpClientError::Build(source) => Error::Client { upstream, source },
         }
-    })
+    })?;
+    let (host, port) = base.host_and_port();
+    let server = options.shares().then(|| StreamServer {
+        host: host.to_owned(),
+        port,
+        https: options.https,
+        ca_file: upstream.ca_file.clone(),
+        connect_ms_max: upstream.connect_ms_max,
+    });
+    Ok(made.into_iter().map(|client| PlacedClient::new(client, server.clone())).collect())
 }
 
 /// One form of the requests.
@@ -88,7 +98,7 @@ impl UpstreamRoute {
         let form = |variant: &Variant| Form::new(upstream, key.as_ref(), variant);
         Ok(Self {
             forms: variants.iter().map(form).collect::<Result<_, _>>()?,
-            clients: clients(upstream, base.is_https())?,
+            clients: clients(upstream, &base)?,
             base,
             method,
             allowed: Upstream::default()
@@ -148,7 +158,7 @@ impl UpstreamRoute {
     }
 
     /// The client for the next request.
-    pub(super) fn client(&self) -> &Client {
+    pub(super) fn client(&self) -> &PlacedClient {
         match &self.clients[..] {
             [client] => client,
             clients => &clients[self.next.fetch_add(1, Ordering::Relaxed) % clients.len()],
