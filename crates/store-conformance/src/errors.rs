@@ -11,7 +11,7 @@ use windrow_store::call::CallsQuery;
 use windrow_store::claim::Poll;
 use windrow_store::event::Snapshot;
 use windrow_store::ingest::{Chunk, FileDescription, FileVerdict};
-use windrow_store::inspect::{BatchesQuery, FilesQuery, FinishedQuery, PendingQuery};
+use windrow_store::inspect::{BatchesQuery, FilesQuery, FinishedQuery, PendingQuery, RowsQuery};
 use windrow_store::key::KeysQuery;
 use windrow_store::message::{Commit, Exchange};
 use windrow_store::record::Turn;
@@ -165,6 +165,7 @@ pub async fn a_refused_call_says_the_same_on_every_database(world: &impl World) 
         (text(store.recipes(&ada, batch).await), "read recipes of batch"),
         (text(store.job_definition(batch).await), "read definition of batch"),
         (text(store.attempts(&ada, batch, 1).await), "read attempts of batch"),
+        (text(store.rows(&ada, RowsQuery::of(batch, 1)).await), "list rows of batch"),
         (text(store.verify(batch).await), "verify batch"),
     ];
     for (said, words) in missing {

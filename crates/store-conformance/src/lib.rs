@@ -415,6 +415,15 @@ cases! { suite, cases;
         lost_lines_show_their_crashes,
         a_summary_reads_only_the_first_bytes,
         a_large_lane_is_paged_from_its_cursor,
+        pages_of_every_size_give_every_row_once,
+        a_page_of_any_size_continues_where_the_last_ended,
+        a_row_says_what_the_other_pages_say,
+        rows_are_filtered_by_status_or_place,
+        an_earlier_result_stands_in_for_a_row_that_runs_again,
+        rows_of_a_dropped_file_are_those_with_a_result,
+        a_page_of_rows_is_bounded_in_bytes,
+        rows_that_move_are_shown_once,
+        a_page_of_rows_is_checked,
     }
     rules {
         rule_01_a_lease_is_recorded_or_taken_back,

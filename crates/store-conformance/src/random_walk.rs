@@ -1,16 +1,17 @@
 //! Random walks: hundreds of seeded operations, one after the other, each compared with the model.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use windrow_domain::attempt::Status;
 use windrow_domain::batch::Event;
 use windrow_domain::{
-    AuditEntryId, BatchId, InstanceId, LeaseId, Route, State, Target, UpstreamId,
+    AuditEntryId, BatchId, InstanceId, LeaseId, LineSet, Route, State, Target, UpstreamId,
 };
 use windrow_store::audit_log::NewAuditEntry;
 use windrow_store::batch::{NewBatch, Reprocess, Select};
 use windrow_store::claim::{Request, Tranche};
 use windrow_store::error::Kind;
+use windrow_store::inspect::{BatchRow, Place, RowsQuery};
 use windrow_store::member::{Evidence, NewMember};
 use windrow_store::record::{Fold, Outcomes, Turn};
 use windrow_store::{Batches, Claim, Finalise, Inspect, Members, Record, Scope, Sweep};
@@ -53,10 +54,12 @@ async fn walk(world: &impl World, seed: u64) {
         held: Vec::new(),
         ghosts: Vec::new(),
         story: String::new(),
+        step: 0,
     };
     walker.create().await;
     for step in 0..STEPS {
         walker.story = format!("seed {seed}, step {step}");
+        walker.step = step as usize;
         walker.step().await;
         walker.compare().await;
     }
@@ -87,6 +90,7 @@ struct Walker<'w, W: World> {
     /// Proofs from earlier: of leases that ended, or old versions of living ones.
     ghosts: Vec<Tranche>,
     story: String,
+    step: usize,
 }
 
 impl<W: World> Walker<'_, W> {
@@ -133,6 +137,40 @@ impl<W: World> Walker<'_, W> {
             let shown = batch(self.world.store(), *id).await;
             assert_eq!(shown.generation, self.model.batches[id].generation, "{}", self.story);
         }
+        let shown = self.model.batches.keys().nth(self.step % self.model.batches.len());
+        self.compare_rows(*shown.expect("there are that many")).await;
+    }
+
+    /// The page of rows says of every line what the rows themselves say, both ways.
+    async fn compare_rows(&self, id: BatchId) {
+        let store = self.world.store();
+        let rows = store.verify(id).await.expect("an audit is made");
+        let mut expected = BTreeMap::new();
+        for lane in &rows.lanes {
+            let mut put = |set: &LineSet, standing| {
+                expected.extend(set.iter().map(|seq| ((lane.lane, seq), standing)));
+            };
+            put(&LineSet::span(lane.cursor, lane.counts.untouched), Ok(Place::Untouched));
+            lane.returned.iter().for_each(|set| put(set, Ok(Place::Returned)));
+            lane.leased.iter().for_each(|set| put(set, Ok(Place::Leased)));
+            let by_status = Status::ALL.into_iter().zip(&lane.finished);
+            by_status.for_each(|(status, set)| put(set, Err(status)));
+        }
+        let mut pages = Vec::new();
+        for backward in [false, true] {
+            let query = RowsQuery { backward, ..RowsQuery::of(id, 1000) };
+            pages.push(store.rows(&Scope::All, query).await.expect("a page comes").rows);
+        }
+        pages[1].reverse();
+        assert_eq!(pages[0], pages[1], "{}", self.story);
+        assert!(pages[0].is_sorted_by(|a, b| a.line < b.line), "{}", self.story);
+        let standing = |row: &BatchRow| match (row.place, &row.result) {
+            (Some(place), None) => Ok(place),
+            (None, Some(result)) => Err(result.result.status),
+            other => panic!("{}: {other:?}", self.story),
+        };
+        let shown = pages[0].iter().map(|row| ((row.lane, row.seq), standing(row)));
+        assert_eq!(shown.collect::<BTreeMap<_, _>>(), expected, "{}", self.story);
     }
 
     async fn create(&mut self) {

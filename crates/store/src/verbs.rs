@@ -151,6 +151,9 @@ macro_rules! each_stage {
             finished(scope: &Scope, query: FinishedQuery) -> Page<FinishedLine> {
                 "list finished lines", "", check_limit(query.limit)
             }
+            rows(scope: &Scope, query: RowsQuery) -> Page<BatchRow> {
+                "list rows of batch", query.batch, query.check()
+            }
             verify(batch: BatchId) -> BatchRows { "verify batch", batch, Ok(()) }
         }}
         $($then)*! { $with Partitions {
@@ -337,8 +340,9 @@ pub mod names {
     pub use crate::finalise::{Finalisation, NewOutput, Rows, check_outputs};
     pub use crate::ingest::{Chunk, File, FileDescription, FileVerdict, LineError, NewFile};
     pub use crate::inspect::{
-        AttemptCounts, BatchRows, BatchesQuery, FileLane, FilesQuery, FinishedLine, FinishedQuery,
-        Holder, LaneStatus, Page, PastAttempt, PendingLine, PendingQuery, check_limit,
+        AttemptCounts, BatchRow, BatchRows, BatchesQuery, FileLane, FilesQuery, FinishedLine,
+        FinishedQuery, Holder, LaneStatus, Page, PastAttempt, PendingLine, PendingQuery, RowsQuery,
+        check_limit,
     };
     pub use crate::key::{Key, KeysQuery, NewKey, check_touched};
     pub use crate::member::{Evidence, Member, NewMember, check_duty};

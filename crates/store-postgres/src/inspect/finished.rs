@@ -169,7 +169,8 @@ impl LinesOfBatch {
     }
 }
 
-fn line(row: &Row) -> Result<FinishedLine> {
+/// Reads a result with its batch, lane and line.
+pub(super) fn line(row: &Row) -> Result<FinishedLine> {
     let status = Status::from_code(row.get("status"))
         .ok_or_else(|| rows::corrupt("status", "no such status"))?;
     let response: Option<&[u8]> = row.get("response");

@@ -7,6 +7,7 @@ mod files;
 mod finished;
 mod pending;
 mod recipes;
+mod rows_page;
 mod verify;
 
 use async_trait::async_trait;
@@ -22,9 +23,9 @@ use windrow_store::batch::Batch;
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::ingest::{File, LineError};
 use windrow_store::inspect::{
-    AttemptCounts, BatchRows, BatchesQuery, Binding, Cursor, FileLane, FilesQuery, FinishedLine,
-    FinishedQuery, Holder, Inspect, LaneStatus, Page, PastAttempt, PendingLine, PendingQuery,
-    behind,
+    AttemptCounts, BatchRow, BatchRows, BatchesQuery, Binding, Cursor, FileLane, FilesQuery,
+    FinishedLine, FinishedQuery, Holder, Inspect, LaneStatus, Page, PastAttempt, PendingLine,
+    PendingQuery, RowsQuery, behind,
 };
 use windrow_store::recipe::{BatchRecipe, JobDefinition};
 
@@ -192,6 +193,10 @@ impl Inspect for PostgresBackend {
 
     async fn finished(&self, scope: &Scope, query: FinishedQuery) -> Result<Page<FinishedLine>> {
         finished::page(self, scope, query).await
+    }
+
+    async fn rows(&self, scope: &Scope, query: RowsQuery) -> Result<Page<BatchRow>> {
+        rows_page::page(self, scope, &query).await
     }
 
     async fn verify(&self, batch: BatchId) -> Result<BatchRows> {

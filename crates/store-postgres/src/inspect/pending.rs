@@ -120,11 +120,15 @@ fn word(place: Place) -> &'static str {
     }
 }
 
-fn set(row: &Row) -> Result<Set> {
-    let place = [Place::Untouched, Place::Returned, Place::Leased]
+pub(super) fn place(row: &Row) -> Result<Place> {
+    [Place::Untouched, Place::Returned, Place::Leased]
         .into_iter()
         .find(|place| word(*place) == row.get::<_, &str>("place"))
-        .ok_or_else(|| rows::corrupt("place", "no such place"))?;
+        .ok_or_else(|| rows::corrupt("place", "no such place"))
+}
+
+fn set(row: &Row) -> Result<Set> {
+    let place = place(row)?;
     let (updated_at, batch): (Timestamp, Uuid) = (row.get("updated_at"), row.get("batch_id"));
     let held_by: Option<Uuid> = row.get("held_by");
     Ok(Set {

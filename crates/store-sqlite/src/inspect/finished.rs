@@ -106,7 +106,7 @@ enum Table {
 }
 
 /// Of an earlier result: it is its line's newest, and the line has no other.
-const NEWEST_OF_NO_RESULT: &str = "NOT EXISTS (SELECT 1 FROM results AS c \
+pub(super) const NEWEST_OF_NO_RESULT: &str = "NOT EXISTS (SELECT 1 FROM results AS c \
     WHERE c.batch_id = r.batch_id AND c.line = r.line) \
     AND NOT EXISTS (SELECT 1 FROM results_before AS n WHERE n.batch_id = r.batch_id \
         AND n.line = r.line AND n.generation > r.generation)";
@@ -127,7 +127,7 @@ fn statement(query: &FinishedQuery, filter: &Where, table: Table) -> String {
     )
 }
 
-fn read_line(row: &Row<'_>) -> rusqlite::Result<FinishedLine> {
+pub(super) fn read_line(row: &Row<'_>) -> rusqlite::Result<FinishedLine> {
     let status = Status::from_code(row.get(6)?).ok_or_else(|| rows::bad(6, "no such status"))?;
     Ok(FinishedLine {
         batch: BatchId(rows::uuid(row, 0)?),

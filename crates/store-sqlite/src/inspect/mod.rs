@@ -9,6 +9,7 @@ mod files;
 mod finished;
 mod pending;
 mod recipes;
+mod rows;
 mod verify;
 
 use async_trait::async_trait;
@@ -19,8 +20,9 @@ use windrow_store::audit_log::AuditEntry;
 use windrow_store::batch::Batch;
 use windrow_store::ingest::{File, LineError};
 use windrow_store::inspect::{
-    AttemptCounts, BatchRows, BatchesQuery, Binding, Cursor, FileLane, FilesQuery, FinishedLine,
-    FinishedQuery, Holder, Inspect, LaneStatus, Page, PastAttempt, PendingLine, PendingQuery,
+    AttemptCounts, BatchRow, BatchRows, BatchesQuery, Binding, Cursor, FileLane, FilesQuery,
+    FinishedLine, FinishedQuery, Holder, Inspect, LaneStatus, Page, PastAttempt, PendingLine,
+    PendingQuery, RowsQuery,
 };
 use windrow_store::recipe::{BatchRecipe, JobDefinition};
 use windrow_store::{Result, Scope};
@@ -114,6 +116,11 @@ impl Inspect for SqliteBackend {
     async fn finished(&self, scope: &Scope, query: FinishedQuery) -> Result<Page<FinishedLine>> {
         let scope = scope.clone();
         self.read(move |tx| finished::page(tx, &scope, &query)).await
+    }
+
+    async fn rows(&self, scope: &Scope, query: RowsQuery) -> Result<Page<BatchRow>> {
+        let scope = scope.clone();
+        self.read(move |tx| rows::page(tx, &scope, &query)).await
     }
 
     async fn verify(&self, batch: BatchId) -> Result<BatchRows> {

@@ -4,10 +4,12 @@
 //! comes back; nothing here takes a lock that a turn would wait for.
 
 mod cursor;
+mod rows;
 mod summary;
 mod verify;
 
 pub use cursor::{Binding, Cursor};
+pub use rows::{BatchRow, LaneStart, Merge, PlaceSet, PlaceSets, RowKey, RowsQuery};
 pub use summary::{SUMMARY_FIELDS_MAX, SUMMARY_PREFIX_BYTES, Summary};
 pub use verify::{BatchRows, LaneRows};
 
@@ -397,6 +399,11 @@ pub trait Inspect {
 
     /// Lines with a result.
     async fn finished(&self, scope: &Scope, query: FinishedQuery) -> Result<Page<FinishedLine>>;
+
+    /// All rows of a batch in the order of its file, from the first to the last or the other way, whatever their
+    /// place: each once, also while lines move. A batch that failed when it was created has none; of one whose
+    /// file was dropped, only lines with a result are known. O(rows of the page + sets of the batch).
+    async fn rows(&self, scope: &Scope, query: RowsQuery) -> Result<Page<BatchRow>>;
 
     /// Everything known about a batch's lines, read from the rows themselves in one snapshot.
     /// O(lines): for tests and for `doctor`.
