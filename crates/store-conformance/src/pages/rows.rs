@@ -15,6 +15,8 @@ use windrow_store::{Batches, Ingest, Inspect, Scope, Store, Sweep};
 use crate::World;
 use crate::fixture::*;
 
+/// More than any batch here has: pages that begin anew again and again would never end.
+const ROWS_MAX: usize = 20_000;
 const MODELS: [&str; 3] = [MODEL, "model-b", "model-c"];
 
 /// Every page of rows, from the query's own start.
@@ -25,6 +27,7 @@ async fn all_rows(store: &impl Store, query: RowsQuery) -> Vec<BatchRow> {
         assert!(page.rows.len() <= query.limit as usize, "a page is no longer than asked");
         assert!(!(page.rows.is_empty() && page.next.is_some()), "a page that goes on has a row");
         rows.extend(page.rows);
+        assert!(rows.len() <= ROWS_MAX, "pages end");
         match page.next {
             Some(next) => query = RowsQuery { after: Some(next), from: None, ..query },
             None => return rows,
@@ -374,6 +377,7 @@ pub async fn rows_that_move_are_shown_once(world: &impl World) {
             let query = RowsQuery { after, backward, ..RowsQuery::of(id, 7) };
             let page = store.rows(&Scope::All, query).await.unwrap();
             found.extend(lines(&page.rows));
+            assert!(found.len() <= ROWS_MAX, "pages end");
             let Some(next) = page.next else { break };
             after = Some(next);
             for model in MODELS {
