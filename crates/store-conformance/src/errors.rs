@@ -37,7 +37,7 @@ pub async fn a_refused_argument_says_the_same_on_every_database(world: &impl Wor
     let new = run_over(FileId::new(), "ada");
     let pairs: BTreeMap<_, _> = (0..65).map(|no| (no.to_string(), String::new())).collect();
     let select = Select::Statuses(Vec::new());
-    let step = Reprocess { batch, select, generation: None, lines_max: 0, window_secs: None };
+    let step = Reprocess { lines_max: 0, ..Reprocess::first(batch, select) };
     let turn = Turn { instance, outcomes: Vec::new(), claim: Some(request(&[], 1)) };
     let endless = FileVerdict::ValidFor("x".repeat(3000));
     let told = [

@@ -14,6 +14,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a case that cannot go on has failed, and says where")]
 
+mod again;
 mod audit_log;
 mod batch;
 mod cancellation;
@@ -169,6 +170,23 @@ cases! { suite, cases;
         the_newest_acts_are_kept,
         acts_go_with_their_batch,
         an_act_out_of_bounds_is_invalid,
+    }
+    again {
+        a_result_that_is_put_back_keeps_its_class,
+        misses_are_counted_over_generations,
+        attempts_that_are_kept_go_on,
+        permanent_failures_are_left_alone_unless_asked_for,
+        a_line_that_was_tried_too_often_is_left_alone,
+        a_line_that_is_put_back_again_within_the_hour_waits,
+        named_lines_that_are_held_are_counted,
+        guarded_steps_get_past_what_they_leave_alone,
+        a_waiting_line_can_be_tried_now,
+        only_waiting_lines_of_the_named_are_tried_now,
+        a_paused_batch_tries_its_lines_when_it_goes_on,
+        shaped_rows_are_written_anew,
+        a_reshape_out_of_bounds_is_invalid,
+        a_waiting_line_says_what_went_wrong,
+        failures_are_listed_by_their_word,
     }
     reprocess {
         lines_of_a_status_run_again,

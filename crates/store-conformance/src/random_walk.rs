@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use windrow_domain::attempt::Status;
 use windrow_domain::batch::Event;
 use windrow_domain::{
-    AuditEntryId, BatchId, InstanceId, LeaseId, Route, State, Target, UpstreamId,
+    AuditEntryId, BatchId, InstanceId, LeaseId, LineSet, Route, State, Target, UpstreamId,
 };
 use windrow_store::audit_log::NewAuditEntry;
 use windrow_store::batch::{NewBatch, Reprocess, Select};
@@ -103,8 +103,9 @@ impl<W: World> Walker<'_, W> {
             71..85 => "steer",
             85..88 => "expire",
             88 => "move",
-            89..94 => "reprocess",
-            94..98 => "close",
+            89..93 => "reprocess",
+            93..95 => "try now",
+            95..98 => "close",
             _ => "create",
         };
         self.story = format!("{}, {verb}", self.story);
@@ -121,6 +122,7 @@ impl<W: World> Walker<'_, W> {
             "expire" => self.expire().await,
             "move" => self.move_batch().await,
             "reprocess" => self.reprocess().await,
+            "try now" => self.try_now().await,
             "close" => self.close().await,
             _ => self.create().await,
         }
@@ -456,9 +458,10 @@ impl<W: World> Walker<'_, W> {
         let statuses = vec![self.dice.pick(&Status::ALL).expect("four"), Status::Failed];
         let lines_max = u32::try_from(self.dice.below(20) + 1).expect("small");
         let select = Select::Statuses(statuses.clone());
-        let step = Reprocess { batch: id, select, generation: None, lines_max, window_secs: None };
-        let outcome = self.world.store().reprocess(&Scope::All, step).await;
-        match (self.model.reprocess(id, &statuses, lines_max, now(self.world)), outcome) {
+        let reset_attempts = self.dice.percent(70);
+        let step = Reprocess { lines_max, reset_attempts, ..Reprocess::first(id, select) };
+        let outcome = self.world.store().reprocess(&Scope::All, step.clone()).await;
+        match (self.model.reprocess(&step, &statuses, now(self.world)), outcome) {
             (Some(moved), Ok(done)) => {
                 let generation = self.model.batches[&id].generation;
                 assert_eq!((done.moved, done.generation), (moved, generation), "{}", self.story);
@@ -466,6 +469,20 @@ impl<W: World> Walker<'_, W> {
             (None, Err(error)) => assert_eq!(error.kind, Kind::Refused, "{}", self.story),
             other => panic!("{}: {other:?}", self.story),
         }
+    }
+
+    /// Some lines of a batch, anywhere: those that wait are due, those that are held are counted.
+    async fn try_now(&mut self) {
+        let id = self.any_batch();
+        let total = self.targets.len() as u64 * LINES_PER_LANE;
+        let from = self.dice.below(total) + 1;
+        let lines = LineSet::range(from, from + self.dice.below(total));
+        let lines = lines.union(&LineSet::range(1, self.dice.below(4) + 1));
+        let tried = self.world.store().try_now(&Scope::All, id, lines.clone()).await.unwrap();
+        let (due, leased) = self.model.try_now(id, &lines, now(self.world));
+        assert_eq!((tried.due, tried.leased), (due, leased), "{}", self.story);
+        let again = self.world.store().try_now(&Scope::All, id, lines).await.unwrap();
+        assert_eq!((again.due, again.leased), (0, leased), "{}: a repeat", self.story);
     }
 
     async fn close(&mut self) {

@@ -30,6 +30,15 @@ where
     text.parse().map_err(|cause: T::Err| corrupt(column, cause))
 }
 
+/// The same, or nothing.
+pub(crate) fn read_opt<T: FromStr>(row: &Row, column: &'static str) -> Result<Option<T>>
+where
+    T::Err: std::fmt::Display,
+{
+    let text: Option<&str> = row.get(column);
+    text.map(|text| text.parse().map_err(|cause: T::Err| corrupt(column, cause))).transpose()
+}
+
 pub(crate) fn name<T: TryFrom<String>>(row: &Row, column: &'static str) -> Result<T>
 where
     T::Error: std::fmt::Display,

@@ -39,6 +39,12 @@ macro_rules! each_stage {
             reprocess(scope: &Scope, step: Reprocess) -> Reprocessed {
                 "reprocess batch", step.batch, step.check()
             }
+            try_now(scope: &Scope, batch: BatchId, lines: LineSet) -> TriedNow {
+                "try lines now of batch", batch, check_tried_now(&lines)
+            }
+            reshape(scope: &Scope, batch: BatchId, rows: Vec<Reshaped>) -> u64 {
+                "reshape batch", batch, check_reshaped(&rows)
+            }
             delete_batch(scope: &Scope, batch: BatchId) -> () { "delete batch", batch, Ok(()) }
             move_batch(
                 scope: &Scope, batch: BatchId, upstream: UpstreamId, entry: NewAuditEntry
@@ -311,13 +317,14 @@ pub mod names {
     pub use jiff::Timestamp;
     pub use windrow_domain::upstream::MarkSecret;
     pub use windrow_domain::{
-        BatchId, DeadLetterId, FileId, InstanceId, KeyId, LeaseId, Owner, PartitionNo, Stream,
-        Target, UpstreamId,
+        BatchId, DeadLetterId, FileId, InstanceId, KeyId, LeaseId, LineSet, Owner, PartitionNo,
+        Stream, Target, UpstreamId,
     };
 
     pub use crate::audit_log::{AuditEntry, NewAuditEntry};
     pub use crate::batch::{
-        Batch, Continue, NewBatch, Reprocess, Reprocessed, check_move, check_window,
+        Batch, Continue, NewBatch, Reprocess, Reprocessed, Reshaped, TriedNow, check_move,
+        check_reshaped, check_tried_now, check_window,
     };
     pub use crate::call::{
         Call, CallKey, CallStats, CallsQuery, NewCall, ObjectRetries, RetriesQuery, StatsQuery,

@@ -133,6 +133,7 @@ impl Worker {
                     tried.custom_id.or_else(|| json::custom_id(&job.raw).map(Cow::into_owned));
                 result.http_status = tried.http_status;
                 result.response = tried.body;
+                result.class = Some(failure.class);
                 result.error_code = Some(failure.code);
                 result.error = Some(text::cut(failure.message, MESSAGE_BYTES_MAX));
                 LineOutcome::Finished(result)

@@ -143,6 +143,7 @@ impl Inspect for PostgresBackend {
                 attempt: rows::small(row, "attempt"),
                 times: rows::small(row, "times"),
                 class: rows::read(row, "class")?,
+                put_back: row.get("put_back"),
                 error_code: row.get("error_code"),
                 error: row.get("error"),
                 not_before: row.get("not_before"),
@@ -164,7 +165,8 @@ impl Inspect for PostgresBackend {
             (&lines as _, Type::INT8_ARRAY),
             (&unknown.map(Class::as_str).collect::<Vec<_>>() as _, Type::TEXT_ARRAY),
             (&uncounted.map(Class::as_str).collect::<Vec<_>>() as _, Type::TEXT_ARRAY),
-            (&Class::Reprocessed.as_str() as _, Type::TEXT),
+            (&Class::NotFound.as_str() as _, Type::TEXT),
+            (&Class::Unacceptable.as_str() as _, Type::TEXT),
         ];
         let found = self.db.lone(sql!("inspect/tries"), &params).await?;
         let counts = |row: &tokio_postgres::Row| AttemptCounts {
@@ -172,6 +174,9 @@ impl Inspect for PostgresBackend {
             tried: rows::small(row, "tried"),
             answered: rows::small(row, "answered"),
             uncounted: rows::small(row, "uncounted"),
+            missed: rows::small(row, "missed"),
+            since_miss: rows::small(row, "since_miss"),
+            unaccepted: rows::small(row, "unaccepted"),
         };
         Ok(found.iter().map(counts).collect())
     }

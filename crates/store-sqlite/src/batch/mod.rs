@@ -5,9 +5,11 @@
 use async_trait::async_trait;
 use rusqlite::{Row, params};
 use windrow_domain::batch::{Event, apply};
-use windrow_domain::{BatchId, FileId, Owner, State, UpstreamId};
+use windrow_domain::{BatchId, FileId, LineSet, Owner, State, UpstreamId};
 use windrow_store::audit_log::{AUDIT_ENTRIES_MAX, NewAuditEntry};
-use windrow_store::batch::{Batch, Batches, Continue, NewBatch, Reprocess, Reprocessed};
+use windrow_store::batch::{
+    Batch, Batches, Continue, NewBatch, Reprocess, Reprocessed, Reshaped, TriedNow,
+};
 use windrow_store::ingest::{FileState, FileVerdict, errors_json};
 use windrow_store::{Error, Kind, Result, Scope};
 
@@ -16,6 +18,7 @@ use crate::{SqliteBackend, batch_events, ingest, lane_counts, rows};
 
 mod reopen;
 mod reprocess;
+mod try_now;
 
 #[async_trait]
 impl Batches for SqliteBackend {
@@ -72,6 +75,16 @@ impl Batches for SqliteBackend {
     async fn reprocess(&self, scope: &Scope, step: Reprocess) -> Result<Reprocessed> {
         let scope = scope.clone();
         self.write(move |tx| reprocess::step(tx, &scope, &step)).await
+    }
+
+    async fn try_now(&self, scope: &Scope, batch: BatchId, lines: LineSet) -> Result<TriedNow> {
+        let scope = scope.clone();
+        self.write(move |tx| try_now::run(tx, &scope, batch, &lines)).await
+    }
+
+    async fn reshape(&self, scope: &Scope, batch: BatchId, rows: Vec<Reshaped>) -> Result<u64> {
+        let scope = scope.clone();
+        self.write(move |tx| reprocess::reshape(tx, &scope, batch, &rows)).await
     }
 
     async fn delete_batch(&self, scope: &Scope, batch: BatchId) -> Result<()> {

@@ -8,18 +8,24 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize, Serializer};
-use windrow_domain::attempt::Status;
+use serde::{Serialize, Serializer};
 use windrow_domain::{BatchId, Counts, Ending, FileId, LineSet, Owner, State, Target, UpstreamId};
 
 use crate::audit_log::NewAuditEntry;
 use crate::ingest::{FileVerdict, LineError};
 use crate::{Error, Result, Scope, error};
 
+mod again;
+
+pub use again::{
+    Candidate, Judged, LeftAlone, REPROCESS_HOUR_SECS, REPROCESS_LINES_MAX,
+    REPROCESS_WAIT_MINUTES_MAX, RESHAPE_BYTES_MAX, RESHAPE_LINES_MAX, Reprocess, Reprocessed,
+    Reshaped, Select, TRY_NOW_RANGES_MAX, TriedNow, check_reshaped, check_tried_now,
+    put_back_class, put_back_error,
+};
+
 /// Most pairs of metadata.
 pub const METADATA_PAIRS_MAX: usize = 64;
-/// Most finished lines that one call of [`Batches::reprocess`] moves.
-pub const REPROCESS_LINES_MAX: u32 = 10_000;
 /// Longest life of outputs after the closing: a hundred years.
 pub const OUTPUT_SECS_MAX: u64 = 100 * 365 * 86_400;
 /// Longest time between the creation of a batch and its deadline: a hundred years.
@@ -205,51 +211,6 @@ fn json_text<S: Serializer>(text: &Option<String>, serializer: S) -> Result<S::O
     value.serialize(serializer)
 }
 
-/// Which finished lines to run again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Select {
-    /// All with one of these outcomes.
-    Statuses(Vec<Status>),
-    /// These, by line number. A line without a result is left where it is.
-    Lines(LineSet),
-}
-
-/// The sentence that a line's history keeps of a result without an error that was put back.
-pub fn put_back_error(status: Status) -> String {
-    format!("It was {}, and was put back to run again.", status.as_str().replace('_', " "))
-}
-
-/// A step of a reprocess.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reprocess {
-    /// The batch.
-    pub batch: BatchId,
-    /// The finished lines that are put back.
-    pub select: Select,
-    /// None for the first step; then the generation that the first step gave, so that a line which
-    /// finished again in the meantime is not taken twice.
-    pub generation: Option<u32>,
-    /// Most lines of this step, up to [`REPROCESS_LINES_MAX`].
-    pub lines_max: u32,
-    /// The window that a closed batch gets with its first step, in seconds; none for one as long as its
-    /// last.
-    pub window_secs: Option<u64>,
-}
-
-impl Reprocess {
-    /// The first step over these lines, as large as a step may be.
-    pub fn first(batch: BatchId, select: Select) -> Self {
-        let lines_max = REPROCESS_LINES_MAX;
-        Self { batch, select, generation: None, lines_max, window_secs: None }
-    }
-
-    /// `Invalid` when a step would move no line or too many, or its window is out of bounds.
-    pub fn check(&self) -> Result<()> {
-        error::within("lines_max", self.lines_max.into(), REPROCESS_LINES_MAX.into())?;
-        check_window(self.window_secs)
-    }
-}
-
 /// How a batch that was stopped goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Continue {
@@ -274,17 +235,6 @@ pub fn check_window(window_secs: Option<u64>) -> Result<()> {
         return Err(Error::invalid("window_secs", format!("at most {WINDOW_SECS_MAX}")));
     }
     Ok(())
-}
-
-/// What a step of a reprocess did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reprocessed {
-    /// Pass it to the next step.
-    pub generation: u32,
-    /// Lines moved from finished to returned.
-    pub moved: u64,
-    /// Whether another step is needed.
-    pub more: bool,
 }
 
 /// The stage that makes and steers runs.
@@ -329,9 +279,19 @@ pub trait Batches {
 
     /// Puts finished lines back to run again, one bounded step at a time. Each old result moves to those of
     /// earlier generations, where [`crate::inspect::FinishedQuery::earlier`] finds it while the line has no
-    /// new one; the line's history has it, too, with the class `reprocessed`. The first step over a closed
-    /// batch begins a new window.
+    /// new one; the line's history has it, too, with its own class. The first step over a closed batch begins a
+    /// new window. Lines that a guard of the step leaves alone stay as they are, and are counted.
     async fn reprocess(&self, scope: &Scope, step: Reprocess) -> Result<Reprocessed>;
+
+    /// Lines of these (by number in the file) that were returned and wait for their time are due now. One that
+    /// is leased is left to its holder and counted; all others stay as they are. Nothing of a batch that is
+    /// stopping or closed changes. A repeat has no effect.
+    async fn try_now(&self, scope: &Scope, batch: BatchId, lines: LineSet) -> Result<TriedNow>;
+
+    /// Writes the shaped rows of finished lines anew, and says how many. A line that has no result any more,
+    /// or one of another generation, is left as it is: what was read of it is out of date. A repeat
+    /// writes the same.
+    async fn reshape(&self, scope: &Scope, batch: BatchId, rows: Vec<Reshaped>) -> Result<u64>;
 
     /// Makes a closed batch vanish, and its outputs with it; its rows are reaped in chunks. `Conflict`
     /// when it is not closed.
