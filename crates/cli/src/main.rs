@@ -24,6 +24,7 @@ mod files;
 mod hint;
 mod holders;
 mod ingest;
+mod ingest_rows;
 mod input_format;
 mod keys;
 mod list;
