@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use tokio::io::{AsyncRead, ReadBuf};
 use windrow_domain::{FileId, Owner};
 use windrow_engine::ingest::{Options, ingest};
-use windrow_store::ingest::{Chunk, File, FileState, FileVerdict, NewFile};
+use windrow_store::ingest::{Chunk, File, FileDescription, FileState, FileVerdict, NewFile};
 use windrow_store::{Ingest, Result, Scope};
 
 const LINE_BYTES: usize = 300;
@@ -40,6 +40,10 @@ impl Ingest for Nowhere {
         Ok(())
     }
 
+    async fn describe_file(&self, _: FileId, _: FileDescription) -> Result<()> {
+        Ok(())
+    }
+
     async fn seal_file(&self, id: FileId, verdict: FileVerdict) -> Result<File> {
         let (state, _, endpoint) = verdict.columns();
         assert_eq!(state, FileState::Sealed);
@@ -57,6 +61,8 @@ impl Ingest for Nowhere {
             sealed_at: None,
             expires_at: None,
             output: None,
+            head: None,
+            original: None,
         })
     }
 

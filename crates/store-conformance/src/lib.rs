@@ -18,6 +18,7 @@ mod audit_log;
 mod batch;
 mod cancellation;
 mod claim;
+mod description;
 mod errors;
 mod finalise;
 mod fixture;
@@ -30,6 +31,7 @@ mod order;
 mod output;
 mod pages;
 mod random_walk;
+mod recipe;
 mod record;
 mod reopen;
 mod reprocess;
@@ -161,6 +163,22 @@ cases! { suite, cases;
         an_owner_has_no_more_open_batches_than_it_may,
         a_repeated_creation_is_never_limited,
         the_bound_of_open_batches_holds_however_many_ask,
+    }
+    description {
+        an_open_file_is_described_as_often_as_its_writer_learns_more,
+        a_file_that_was_not_described_has_no_head_and_no_original,
+        a_description_out_of_bounds_is_invalid,
+        the_original_of_a_dropped_file_is_found_until_it_is_forgotten,
+        the_original_of_an_abandoned_upload_is_found,
+    }
+    recipe {
+        a_batch_keeps_the_recipe_that_it_was_made_with,
+        a_batch_of_requests_has_no_recipe,
+        a_repeat_with_another_recipe_is_a_conflict,
+        a_recipe_out_of_bounds_is_invalid,
+        a_batch_says_where_its_lanes_go,
+        a_recipe_goes_with_its_batch,
+        a_failed_batch_keeps_its_recipe,
     }
     audit_log {
         acts_are_listed_oldest_first,

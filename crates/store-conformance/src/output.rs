@@ -84,6 +84,8 @@ fn expected(world: &impl World, id: BatchId, new: &NewOutput, secs: Option<u64>)
         endpoint: None,
         expires_at: secs.map(|secs| later(world, secs * 1000)),
         output: Some(Output { batch: id, kind: new.kind, place: new.place.clone() }),
+        head: None,
+        original: None,
     }
 }
 

@@ -148,7 +148,8 @@ impl<W: World> Walker<'_, W> {
         for _ in 0..=self.dice.below(2) {
             let upstream = self.any_upstream();
             let upstreams = upstream.clone().into();
-            let new = NewBatch { window_secs, upstreams, ..run_over(file, "ada") };
+            let recipe = (self.model.batches.len() % 2 == 1).then(|| "[columns]".to_owned());
+            let new = NewBatch { window_secs, upstreams, recipe, ..run_over(file, "ada") };
             let made = self.world.store().create_batch(new).await.expect("a batch is created");
             self.model.create(made.id, &self.targets, LINES_PER_LANE, made.deadline, &upstream);
         }

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use windrow_domain::attempt::{Class, Status};
 use windrow_domain::batch::{Event, apply};
 use windrow_domain::lines::TEXT_BYTES_MAX;
-use windrow_domain::{BatchId, LineSet, Phase, UpstreamId};
+use windrow_domain::{BatchId, LineSet, Phase, Target, UpstreamId};
 use windrow_store::audit_log::{AUDIT_ENTRIES_MAX, NewAuditEntry};
 use windrow_store::batch::{
     Batch, Batches, Continue, NewBatch, Reprocess, Reprocessed, Select, put_back_error,
@@ -181,6 +181,8 @@ impl PostgresBackend {
             Some((state, errors, endpoint)) => (Some(state.as_str()), errors, endpoint),
             None => (None, None, None),
         };
+        let recipe_hash = batch.recipe_hash();
+        let recipe_hash = recipe_hash.as_ref().map(|hash| hash.as_slice());
         let by_target = batch.upstreams.by_target.iter();
         let (targets, upstreams): (Vec<&str>, Vec<&str>) =
             by_target.map(|(target, upstream)| (target.as_str(), upstream.as_str())).unzip();
@@ -205,6 +207,9 @@ impl PostgresBackend {
             (&targets as _, Type::TEXT_ARRAY),
             (&upstreams as _, Type::TEXT_ARRAY),
             (&batch.upstreams.others.as_str() as _, Type::TEXT),
+            (&batch.target.as_ref().map(Target::as_str) as _, Type::TEXT),
+            (&batch.recipe as _, Type::TEXT),
+            (&recipe_hash as _, Type::BYTEA),
         ];
         let found = self.db.rows(Sql::value("batch/create_batch"), &params).await?;
         self.batch(&Scope::Owner(batch.owner), BatchId(found[0].get("answer"))).await

@@ -14,6 +14,7 @@ use windrow_domain::{BatchId, Counts, Ending, FileId, LineSet, Owner, State, Tar
 
 use crate::audit_log::NewAuditEntry;
 use crate::ingest::{FileVerdict, LineError};
+use crate::recipe::{RECIPE_BYTES_MAX, recipe_hash};
 use crate::{Error, Result, Scope, error};
 
 /// Most pairs of metadata.
@@ -88,6 +89,10 @@ pub struct NewBatch {
     pub open_max: Option<u32>,
     /// What is wrong with it, up to [`crate::ingest::ERRORS_MAX`]: with any, it is created as `Failed`.
     pub errors: Vec<LineError>,
+    /// What it makes of the rows of its file, up to [`RECIPE_BYTES_MAX`]; none when its lines are requests.
+    pub recipe: Option<String>,
+    /// Where all its lanes go, in place of what the file says; its upstreams are found by it.
+    pub target: Option<Target>,
 }
 
 impl NewBatch {
@@ -109,13 +114,23 @@ impl NewBatch {
             output_secs: None,
             open_max: None,
             errors: Vec::new(),
+            recipe: None,
+            target: None,
         }
     }
 
-    /// `Invalid` when it has too many pairs of metadata, or when its window or the life of its outputs
-    /// is out of bounds.
+    /// The hash of its recipe.
+    pub fn recipe_hash(&self) -> Option<[u8; 32]> {
+        self.recipe.as_deref().map(recipe_hash)
+    }
+
+    /// `Invalid` when it has too many pairs of metadata, when its recipe is too long, or when its window or
+    /// the life of its outputs is out of bounds.
     pub fn check(&self) -> Result<()> {
         error::at_most("metadata", self.metadata.len(), METADATA_PAIRS_MAX)?;
+        if let Some(recipe) = &self.recipe {
+            error::text("recipe", recipe, RECIPE_BYTES_MAX)?;
+        }
         check_window(self.window_secs)?;
         match self.output_secs {
             Some(secs) => error::within("output_secs", secs, OUTPUT_SECS_MAX),
@@ -173,6 +188,9 @@ pub struct Batch {
     pub output_secs: Option<u64>,
     /// How many lines are in which place, over all lanes.
     pub counts: Counts,
+    /// The hash ([`recipe_hash`]) of the recipe that it was made with; none when it was made without one.
+    #[serde(skip)]
+    pub recipe_hash: Option<[u8; 32]>,
 }
 
 impl Batch {
@@ -292,7 +310,8 @@ pub struct Reprocessed {
 pub trait Batches {
     /// Creates a batch over a sealed file, in O(lanes). Over an invalid file it is created as
     /// `Failed`, with the file's errors. `Missing` when the owner has no such file; `Conflict` when
-    /// the file is still open, or the id or idempotency key was used with other arguments; `Invalid`
+    /// the file is still open, or the id or idempotency key was used with other arguments, another recipe
+    /// among them; `Invalid`
     /// when the file is an output; `Limited` when the owner has `open_max` batches that are not closed
     /// already, however many are created at the same moment. A repeat is never `Limited`.
     async fn create_batch(&self, batch: NewBatch) -> Result<Batch>;

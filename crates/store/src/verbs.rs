@@ -18,6 +18,9 @@ macro_rules! each_stage {
             open_file(file: NewFile) -> () { "open file", file.id, Ok(()) }
             add_lines(file: FileId, chunk: Chunk) -> () { "add lines to file", file, Ok(()) }
             expire_file(file: FileId, expires_at: Timestamp) -> () { "expire file", file, Ok(()) }
+            describe_file(file: FileId, description: FileDescription) -> () {
+                "describe file", file, description.check()
+            }
             seal_file(file: FileId, verdict: FileVerdict) -> File { "seal file", file, verdict.check() }
             drop_file(scope: &Scope, file: FileId) -> () { "drop file", file, Ok(()) }
         }}
@@ -129,6 +132,12 @@ macro_rules! each_stage {
             }
             audit_log(scope: &Scope, batch: BatchId) -> Vec<AuditEntry> {
                 "read audit log of batch", batch, Ok(())
+            }
+            recipes(scope: &Scope, batch: BatchId) -> Vec<BatchRecipe> {
+                "read recipes of batch", batch, Ok(())
+            }
+            job_definition(batch: BatchId) -> JobDefinition {
+                "read definition of batch", batch, Ok(())
             }
             attempts(scope: &Scope, batch: BatchId, line: u64) -> Vec<PastAttempt> {
                 "read attempts of batch", batch, Ok(())
@@ -326,7 +335,7 @@ pub mod names {
     pub use crate::claim::{Extended, Poll, Polled, check_lease_ms};
     pub use crate::event::{Append, Appended, Event, Snapshot, check_appends};
     pub use crate::finalise::{Finalisation, NewOutput, Rows, check_outputs};
-    pub use crate::ingest::{Chunk, File, FileVerdict, LineError, NewFile};
+    pub use crate::ingest::{Chunk, File, FileDescription, FileVerdict, LineError, NewFile};
     pub use crate::inspect::{
         AttemptCounts, BatchRows, BatchesQuery, FileLane, FilesQuery, FinishedLine, FinishedQuery,
         Holder, LaneStatus, Page, PastAttempt, PendingLine, PendingQuery, check_limit,
@@ -340,6 +349,7 @@ pub mod names {
     };
     pub use crate::object::{ObjectKey, check_objects};
     pub use crate::partition::{Fence, Partition, Setup, Taken};
+    pub use crate::recipe::{BatchRecipe, JobDefinition};
     pub use crate::record::{Reply, Turn};
     pub use crate::sweep::{DroppedOutput, Lost, Pruned, Reaped, Retention};
     pub use crate::transactional::{Script, check_script_ms};

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use windrow_domain::{FileId, Owner};
 use windrow_engine::clock::Clock;
-use windrow_store::ingest::{Chunk, File, FileVerdict, NewFile, NewLine};
+use windrow_store::ingest::{Chunk, File, FileDescription, FileVerdict, NewFile, NewLine};
 use windrow_store::{Error, Ingest, Kind, Result, Scope};
 
 type When = fn(u32) -> bool;
@@ -28,6 +28,7 @@ pub(crate) struct Fake {
 struct Inner {
     calls: u32,
     file: Option<NewFile>,
+    description: FileDescription,
     targets: Vec<String>,
     chunks: Vec<Vec<NewLine>>,
     seqs: BTreeMap<Option<u16>, u64>,
@@ -132,6 +133,10 @@ impl Ingest for Fake {
         })
     }
 
+    async fn describe_file(&self, _: FileId, description: FileDescription) -> Result<()> {
+        self.call("describe file", |inner| inner.description.add(description))
+    }
+
     async fn seal_file(&self, _: FileId, verdict: FileVerdict) -> Result<File> {
         self.call("seal file", |inner| {
             let file = inner.file.clone().unwrap();
@@ -150,6 +155,8 @@ impl Ingest for Fake {
                 endpoint: None,
                 expires_at: None,
                 output: None,
+                head: inner.description.head.clone(),
+                original: inner.description.original.clone(),
             }
         })
     }

@@ -6,6 +6,7 @@
 mod files;
 mod finished;
 mod pending;
+mod recipes;
 mod verify;
 
 use async_trait::async_trait;
@@ -25,6 +26,7 @@ use windrow_store::inspect::{
     FinishedQuery, Holder, Inspect, LaneStatus, Page, PastAttempt, PendingLine, PendingQuery,
     behind,
 };
+use windrow_store::recipe::{BatchRecipe, JobDefinition};
 
 use crate::db::sql;
 use crate::{PostgresBackend, rows};
@@ -122,6 +124,14 @@ impl Inspect for PostgresBackend {
             action: row.get("action"),
         };
         Ok(found.iter().rev().map(act).collect())
+    }
+
+    async fn recipes(&self, scope: &Scope, batch: BatchId) -> Result<Vec<BatchRecipe>> {
+        recipes::list(self, scope, batch).await
+    }
+
+    async fn job_definition(&self, batch: BatchId) -> Result<JobDefinition> {
+        recipes::definition(self, batch).await
     }
 
     async fn attempts(&self, scope: &Scope, batch: BatchId, line: u64) -> Result<Vec<PastAttempt>> {

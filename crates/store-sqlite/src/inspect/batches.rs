@@ -24,7 +24,7 @@ const COLUMNS: &str = "b.id, b.file_id, b.owner, b.endpoint, b.state, b.generati
      ifnull(sum(l.leased), 0), ifnull(sum(l.completed), 0), ifnull(sum(l.failed), 0), \
      ifnull(sum(l.not_found), 0), ifnull(sum(l.skipped), 0), b.output_secs, \
      json_group_array(DISTINCT l.upstream) FILTER (WHERE l.upstream IS NOT NULL), \
-     b.window_secs";
+     b.window_secs, b.recipe_hash";
 
 pub(super) fn page(tx: &Tx<'_>, scope: &Scope, query: &BatchesQuery) -> Result<Page<Batch>> {
     let filters = (&query.states, &query.job_type, query.from, query.to);

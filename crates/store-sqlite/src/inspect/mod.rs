@@ -8,6 +8,7 @@ pub(crate) mod calls;
 mod files;
 mod finished;
 mod pending;
+mod recipes;
 mod verify;
 
 use async_trait::async_trait;
@@ -21,6 +22,7 @@ use windrow_store::inspect::{
     AttemptCounts, BatchRows, BatchesQuery, Binding, Cursor, FileLane, FilesQuery, FinishedLine,
     FinishedQuery, Holder, Inspect, LaneStatus, Page, PastAttempt, PendingLine, PendingQuery,
 };
+use windrow_store::recipe::{BatchRecipe, JobDefinition};
 use windrow_store::{Result, Scope};
 
 use crate::{SqliteBackend, batch};
@@ -80,6 +82,15 @@ impl Inspect for SqliteBackend {
     async fn audit_log(&self, scope: &Scope, id: BatchId) -> Result<Vec<AuditEntry>> {
         let scope = scope.clone();
         self.read(move |tx| batches::audit_log(tx, &scope, id)).await
+    }
+
+    async fn recipes(&self, scope: &Scope, id: BatchId) -> Result<Vec<BatchRecipe>> {
+        let scope = scope.clone();
+        self.read(move |tx| recipes::list(tx, &scope, id)).await
+    }
+
+    async fn job_definition(&self, id: BatchId) -> Result<JobDefinition> {
+        self.read(move |tx| recipes::definition(tx, id)).await
     }
 
     async fn attempts(&self, scope: &Scope, id: BatchId, line: u64) -> Result<Vec<PastAttempt>> {

@@ -25,6 +25,7 @@ use crate::audit_log::AuditEntry;
 use crate::batch::Batch;
 use crate::error::{self, Error, Kind, Result};
 use crate::ingest::{File, LineError};
+use crate::recipe::{BatchRecipe, JobDefinition};
 
 /// Most rows of one page.
 pub const PAGE_MAX: u32 = 1000;
@@ -375,6 +376,12 @@ pub trait Inspect {
 
     /// What was done to a batch, oldest first: the newest [`crate::audit_log::AUDIT_ENTRIES_MAX`].
     async fn audit_log(&self, scope: &Scope, batch: BatchId) -> Result<Vec<AuditEntry>>;
+
+    /// The recipes of a batch, oldest first; empty when its lines are requests themselves.
+    async fn recipes(&self, scope: &Scope, batch: BatchId) -> Result<Vec<BatchRecipe>>;
+
+    /// What the engine needs to run the rows of a batch. For the engine: it has no scope.
+    async fn job_definition(&self, batch: BatchId) -> Result<JobDefinition>;
 
     /// The failed attempts of a line (by its number in the file), oldest first. `Missing` when the batch has
     /// no such line.
