@@ -175,7 +175,7 @@ pub(crate) fn json(done: &Ingested) -> serde_json::Value {
     json!({
         "file": done.file, "errors": done.errors, "errors_total": done.errors_total,
         "head": done.head, "columns": columns, "warnings": done.warnings,
-        "warnings_total": done.warnings_total, "original": done.original,
+        "warnings_total": done.warnings_total,
     })
 }
 

@@ -20,8 +20,8 @@ use tokio_postgres::tls::NoTlsStream;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, Connection, NoTls, Row, Socket};
 use windrow_domain::millis;
-use windrow_store::Gauges;
 use windrow_store::error::{Error, Kind, Result};
+use windrow_store::{Gauges, pool_wait};
 
 use crate::error::{from_driver, from_pool};
 use crate::migrate::functions_schema;
@@ -175,9 +175,16 @@ impl Db {
 
     #[expect(clippy::disallowed_methods, reason = "a gauge measures; nothing is decided by it")]
     pub(crate) async fn client(&self) -> Result<Object> {
+        // A connection that has to be made first is no sign of a pool that is too busy.
+        let pool = self.pool.status();
+        let is_taken = pool.available == 0 && pool.size >= pool.max_size;
         let began = Instant::now();
         let client = self.pool.get().await;
-        let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let waited = began.elapsed();
+        if is_taken {
+            pool_wait::note(waited);
+        }
+        let micros = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
         self.waits.count.fetch_add(1, Ordering::Relaxed);
         self.waits.micros.fetch_add(micros, Ordering::Relaxed);
         client.map_err(from_pool)

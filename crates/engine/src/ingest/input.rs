@@ -17,10 +17,10 @@ use tokio::io::AsyncRead;
 use tokio::runtime::Handle;
 use tokio_util::io::StreamReader;
 use windrow_store::Ingest;
-use windrow_store::ingest::NewFile;
+use windrow_store::ingest::{NewFile, Original};
 
 use super::archive::{self, ArchiveError};
-use super::original::{self, Original, PictureArchive};
+use super::original::{self, PictureArchive, original_place};
 use super::parse::{Give, Stopped, ValidationReport};
 use super::rows::RowParser;
 use super::table::Table;
@@ -48,16 +48,17 @@ where
 {
     let Recognised { sniffed, packing, reader } = recognise(&file.name, reader, told).await?;
     let input = Input { store, storage, told, options, packing };
+    // Each way is large, and only one of them is gone.
     match sniffed? {
-        Sniffed::Requests => input.requests(reader, file).await,
+        Sniffed::Requests => Box::pin(input.requests(reader, file)).await,
         Sniffed::Rows(head) if head.format == RowFormat::Images => {
             input.refuse_packed()?;
-            input.picture(reader, file).await
+            Box::pin(input.picture(reader, file)).await
         }
-        Sniffed::Rows(head) => input.text(reader, file, head).await,
+        Sniffed::Rows(head) => Box::pin(input.text(reader, file, head)).await,
         Sniffed::Zip => {
             input.refuse_packed()?;
-            input.archive(reader, file).await
+            Box::pin(input.archive(reader, file)).await
         }
     }
 }
@@ -101,7 +102,7 @@ where
 {
     let told = InputOptions { format: Some(RowFormat::Images), ..InputOptions::default() };
     let input = Input { store, storage, told: &told, options, packing: None };
-    input.kept(file, archive.finish()).await
+    Box::pin(input.kept(file, archive.finish())).await
 }
 
 struct Input<'i, S: ?Sized> {
@@ -139,7 +140,7 @@ impl<S: Ingest + Sync + ?Sized> Input<'_, S> {
         let clock = Clock::machine();
         let writer = IngestWriter::new(&clock, self.store, file.id, self.options.clone());
         let must_keep = self.packing.is_some() || head.decoded_from.is_some();
-        let place = Original::place_of(file.id);
+        let place = original_place(file.id);
         let parser = Box::new(RowParser::new(head, &writer.options, writer.sizer.limit()));
         let kept = place.clone();
         let work = async {
@@ -147,6 +148,7 @@ impl<S: Ingest + Sync + ?Sized> Input<'_, S> {
                 return writer.fill(reader, parser, None).await;
             }
             let bytes_max = writer.options.file_bytes_max;
+            writer.describe_original(&kept).await?;
             let original = original::keep(self.storage, kept, reader, bytes_max).await?;
             let pieces = self.storage.read(&original.place).await?;
             let kept = StreamReader::new(pieces.map_err(io::Error::other));
@@ -169,7 +171,7 @@ impl<S: Ingest + Sync + ?Sized> Input<'_, S> {
 
     async fn archive(&self, reader: Reader<'_>, file: NewFile) -> Result<Ingested, Error> {
         let bytes_max = self.options.file_bytes_max;
-        let keep = original::keep(self.storage, Original::place_of(file.id), reader, bytes_max);
+        let keep = original::keep(self.storage, original_place(file.id), reader, bytes_max);
         self.kept(file, keep).await
     }
 
@@ -181,8 +183,9 @@ impl<S: Ingest + Sync + ?Sized> Input<'_, S> {
     ) -> Result<Ingested, Error> {
         let clock = Clock::machine();
         let writer = IngestWriter::new(&clock, self.store, file.id, self.options.clone());
-        let place = Original::place_of(file.id);
+        let place = original_place(file.id);
         let work = async {
+            writer.describe_original(&place).await?;
             let original = keep.await?;
             let head = Head {
                 sheet: self.told.sheet.clone(),

@@ -35,8 +35,10 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::mpsc;
 use windrow_domain::FileId;
-use windrow_store::ingest::{Chunk, File, FileVerdict, LineError, NewFile};
-use windrow_store::{Ingest, Retry, Scope};
+use windrow_store::ingest::{
+    Chunk, File, FileDescription, FileVerdict, LineError, NewFile, Original,
+};
+use windrow_store::{Ingest, Retry, Scope, pool_wait};
 
 use crate::clock::Clock;
 use crate::rows::{Head, WrongKind};
@@ -45,7 +47,8 @@ use crate::storage;
 pub(crate) use csv::CsvCutter;
 pub use input::{Recognised, ingest_input, ingest_pictures, recognise};
 pub use options::Options;
-pub use original::{Original, PictureArchive};
+pub(crate) use original::delete_place;
+pub use original::{PictureArchive, original_place};
 use parse::{Give, Parse, Parser, Stopped, ValidationReport};
 pub use recut::recut;
 use sizer::Sizer;
@@ -74,8 +77,6 @@ pub struct Ingested {
     pub warnings: Vec<LineError>,
     /// How many such rows there are, kept or not.
     pub warnings_total: u64,
-    /// What came in, kept as it was, where the stored rows are not its bytes.
-    pub original: Option<Original>,
 }
 
 /// An ingest that did not happen. Nothing of the file is visible.
@@ -233,6 +234,13 @@ impl<'s, S: Ingest + Sync + ?Sized> IngestWriter<'s, S> {
         done
     }
 
+    /// Says where the input will be kept, before it is: then the sweep finds what is given up.
+    async fn describe_original(&self, place: &str) -> Result<(), Error> {
+        let original = Original { place: place.to_owned(), bytes: 0 };
+        let description = FileDescription { head: None, original: Some(original) };
+        self.call(|| self.store.describe_file(self.file, description.clone())).await
+    }
+
     /// Fills the file with what is read, and seals it.
     async fn fill(
         &self,
@@ -359,8 +367,8 @@ impl<'s, S: Ingest + Sync + ?Sized> IngestWriter<'s, S> {
     /// One attempt. Each counts by itself: a backoff says nothing about the size of a chunk.
     async fn add(&self, chunk: Chunk) -> windrow_store::Result<()> {
         let (pieces, started_ms) = (chunk.lines.len(), self.clock.millis());
-        let done = self.store.add_lines(self.file, chunk).await;
-        self.sizer.observe(pieces, self.clock.millis() - started_ms, &done);
+        let (done, waited) = pool_wait::watched(self.store.add_lines(self.file, chunk)).await;
+        self.sizer.observe(pieces, self.clock.millis() - started_ms, waited, &done);
         done
     }
 
@@ -371,22 +379,19 @@ impl<'s, S: Ingest + Sync + ?Sized> IngestWriter<'s, S> {
     ) -> Result<Ingested, Error> {
         let ValidationReport { errors, errors_total, endpoint, unknown_keys, .. } = report;
         let ValidationReport { head, warnings, warnings_total, .. } = report;
+        if head.is_some() || original.is_some() {
+            // A head that is too large is an error of the file, and has no names here.
+            let head = head.as_ref().and_then(Head::to_text);
+            let description = FileDescription { head, original };
+            self.call(|| self.store.describe_file(self.file, description.clone())).await?;
+        }
         let verdict = match (errors.is_empty(), endpoint) {
             (true, Some(endpoint)) => FileVerdict::ValidFor(endpoint),
             (true, None) => FileVerdict::Valid,
             (false, _) => FileVerdict::Invalid(errors.clone()),
         };
         let file = self.call(|| self.store.seal_file(self.file, verdict.clone())).await?;
-        Ok(Ingested {
-            file,
-            errors,
-            errors_total,
-            unknown_keys,
-            head,
-            warnings,
-            warnings_total,
-            original,
-        })
+        Ok(Ingested { file, errors, errors_total, unknown_keys, head, warnings, warnings_total })
     }
 
     /// Makes a store call, again if the store says that it may succeed. All of them are repeatable.

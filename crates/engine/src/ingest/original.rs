@@ -8,35 +8,44 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use windrow_domain::FileId;
+use windrow_store::ingest::Original;
 use zip::CompressionMethod;
 use zip::write::{SimpleFileOptions, StreamWriter, ZipWriter};
 
 use super::Error;
 use crate::pictures::PICTURE_BYTES_MAX;
-use crate::storage::{Storage, Writer};
+use crate::storage::{self, Storage, Writer};
 
 /// Read at a time.
 const BLOCK_BYTES: usize = 1 << 18;
 /// The folder of all originals.
 pub(crate) const FOLDER: &str = "inputs";
 
-/// An input that is kept as it came.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Original {
-    /// Its name in the storage.
-    pub place: String,
-    /// Its size in bytes.
-    pub bytes: u64,
+/// Small copies that are listed at a time, to be deleted.
+const COPIES_LISTED_MAX: usize = 1000;
+
+/// Where the original of a file is kept.
+pub fn original_place(file: FileId) -> String {
+    format!("{FOLDER}/{file}/original")
 }
 
-impl Original {
-    /// Where the original of a file is kept.
-    pub fn place_of(file: FileId) -> String {
-        format!("{FOLDER}/{file}/original")
+/// Deletes an output, or an original with all that was made of it.
+pub(crate) async fn delete_place(storage: &Storage, place: &str) -> storage::Result<()> {
+    let folder = place.strip_suffix("/original").filter(|folder| folder.starts_with(FOLDER));
+    if let Some(folder) = folder {
+        loop {
+            let copies = storage.list(&format!("{folder}/thumbnails"), COPIES_LISTED_MAX).await?;
+            for copy in &copies {
+                storage.delete(&copy.name).await?;
+            }
+            if copies.len() < COPIES_LISTED_MAX {
+                break;
+            }
+        }
     }
+    storage.delete(place).await
 }
 
 /// Keeps an input; a larger one than the bound is not kept.
@@ -91,7 +100,7 @@ impl io::Write for Shared {
 impl PictureArchive {
     /// Begins the archive of a file.
     pub fn create(storage: &Storage, file: FileId, bytes_max: u64) -> Result<Self, Error> {
-        let (place, made) = (Original::place_of(file), Shared::default());
+        let (place, made) = (original_place(file), Shared::default());
         let (zip, writer) = (ZipWriter::new_stream(made.clone()), storage.create(&place)?);
         Ok(Self { place, zip, made, writer, bytes_max })
     }

@@ -145,6 +145,7 @@ fn judge<R: Read>(entry: &ZipFile<'_, Metered<R>>) -> Result<(), PictureFault> {
 /// What systems and programs leave in folders: nobody means it as a picture.
 fn is_left_behind(name: &str) -> bool {
     let last = name.rsplit(['/', '\\']).next().unwrap_or(name).to_ascii_lowercase();
-    name.split(['/', '\\']).any(|part| part == "__MACOSX" || part.starts_with('.'))
+    name.split(['/', '\\'])
+        .any(|part| part == "__MACOSX" || (part.starts_with('.') && part != ".."))
         || matches!(last.as_str(), "thumbs.db" | "desktop.ini" | "")
 }

@@ -12,7 +12,7 @@ use tokio_util::io::StreamReader;
 use windrow_store::ingest::{File, NewFile};
 use windrow_store::{Ingest, Inspect, Scope};
 
-use super::{Error, Ingested, Options, Original, ingest_input};
+use super::{Error, Ingested, Options, ingest_input};
 use crate::rows::InputOptions;
 use crate::storage::Storage;
 
@@ -21,7 +21,6 @@ pub async fn recut<S>(
     store: &S,
     storage: &Storage,
     file: &File,
-    original: Option<&Original>,
     told: &InputOptions,
     options: Options,
 ) -> Result<Ingested, Error>
@@ -33,7 +32,7 @@ where
         expires_at: file.expires_at,
         ..NewFile::new(file.owner.clone(), file.name.clone())
     };
-    let bytes = match original {
+    let bytes = match &file.original {
         Some(original) => storage.read(&original.place).await?.map_err(io::Error::other).boxed(),
         None => chunks(store, file),
     };

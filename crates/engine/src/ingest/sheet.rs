@@ -71,7 +71,7 @@ pub(crate) fn read<R: Read + Seek>(
             }
             Err(error) => {
                 let (code, message) = refusal(&error);
-                table.fail(code, Some(rows.number), message);
+                table.fail(code, (rows.number > 0).then_some(rows.number), message);
                 return Ok(());
             }
         }
