@@ -154,7 +154,7 @@ impl<S: Ingest + Sync + ?Sized> Input<'_, S> {
             let kept = StreamReader::new(pieces.map_err(io::Error::other));
             writer.fill(self.unpack(Box::pin(kept)), parser, Some(original)).await
         };
-        let done = writer.into_file(file, work);
+        let done = writer.within_file(file, work);
         self.forget_if_failed(done.await, must_keep.then_some(place)).await
     }
 
@@ -164,7 +164,7 @@ impl<S: Ingest + Sync + ?Sized> Input<'_, S> {
         let name = file.name.clone();
         let keep = async {
             archive.add(&name, reader).await?;
-            archive.finish().await
+            Box::pin(archive.finish()).await
         };
         self.kept(file, keep).await
     }
@@ -203,7 +203,7 @@ impl<S: Ingest + Sync + ?Sized> Input<'_, S> {
             };
             writer.fill_from(move |give| work.run(give), original).await
         };
-        let done = writer.into_file(file, work);
+        let done = writer.within_file(file, work);
         self.forget_if_failed(done.await, Some(place)).await
     }
 

@@ -198,7 +198,7 @@ where
 {
     let writer = IngestWriter::new(clock, store, file.id, options);
     let parser = Parser::new(writer.options.clone(), writer.sizer.limit());
-    writer.into_file(file, writer.fill(reader, Box::new(parser), None)).await
+    writer.within_file(file, writer.fill(reader, Box::new(parser), None)).await
 }
 
 /// The end that talks to the store.
@@ -220,7 +220,7 @@ impl<'s, S: Ingest + Sync + ?Sized> IngestWriter<'s, S> {
     }
 
     /// Opens the file, waits for the work that fills it, and drops the file if that failed.
-    async fn into_file(
+    async fn within_file(
         &self,
         file: NewFile,
         work: impl Future<Output = Result<Ingested, Error>> + Send,

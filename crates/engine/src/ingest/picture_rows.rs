@@ -11,7 +11,7 @@ use zip::read::ZipFile;
 use super::archive::{Archive, ArchiveError, Metered};
 use super::parse::{Give, Stopped};
 use super::table::Table;
-use crate::pictures::{PICTURE_BYTES_MAX, Picture, PictureFault, look};
+use crate::pictures::{PICTURE_BYTES_MAX, Picture, PictureFault, examine};
 use crate::rows::{PICTURE_COLUMNS, read_row};
 
 /// Read of an entry to know what it is.
@@ -77,11 +77,11 @@ fn picture<R: Read + Seek>(
         taken_at: None,
         fault: None,
     };
-    match look_at(&mut entry) {
-        Ok(looked) => {
-            looked.mime.clone_into(&mut picture.mime);
-            (picture.width, picture.height) = (looked.width, looked.height);
-            picture.taken_at = looked.taken_at;
+    match examine_entry(&mut entry) {
+        Ok(examined) => {
+            examined.mime.clone_into(&mut picture.mime);
+            (picture.width, picture.height) = (examined.width, examined.height);
+            picture.taken_at = examined.taken_at;
         }
         Err(Trouble::Fault(fault)) => picture.fault = Some(fault),
         Err(Trouble::Archive(error)) => return Err(error),
@@ -94,9 +94,9 @@ enum Trouble {
     Archive(ArchiveError),
 }
 
-fn look_at<R: Read>(
+fn examine_entry<R: Read>(
     entry: &mut ZipFile<'_, Metered<R>>,
-) -> Result<crate::pictures::Looked, Trouble> {
+) -> Result<crate::pictures::Examined, Trouble> {
     let (bytes, method) = (entry.size(), entry.compression());
     judge(entry).map_err(Trouble::Fault)?;
     let mut reader: Box<dyn Read + '_> = match method {
@@ -112,17 +112,17 @@ fn look_at<R: Read>(
         })
     };
     read(&mut sample, SAMPLE_BYTES)?;
-    match look(&sample) {
+    match examine(&sample) {
         // What says its size may stand behind large notes, or at the end.
         Err(fault) if fault.code == "picture_invalid" && (sample.len() as u64) < bytes => {
             read(&mut sample, PICTURE_BYTES_MAX)?;
-            look(&sample).map_err(Trouble::Fault)
+            examine(&sample).map_err(Trouble::Fault)
         }
-        looked => looked.map_err(Trouble::Fault),
+        examined => examined.map_err(Trouble::Fault),
     }
 }
 
-/// Whether an entry may be looked at.
+/// Whether an entry may be examined at.
 fn judge<R: Read>(entry: &ZipFile<'_, Metered<R>>) -> Result<(), PictureFault> {
     let fault = |code: &str, message: String| Err(PictureFault::new(code, message));
     let (bytes, packed) = (entry.size(), entry.compressed_size());

@@ -20,10 +20,9 @@ use crate::rows::{COLUMNS_MAX, Fields, Head, RowFormat, is_blank_record, members
 pub(crate) struct RowParser {
     decoder: Option<Decoder>,
     cutter: Cutter,
-    judge: Judge,
+    validator: RowValidator,
 }
 
-#[expect(clippy::large_enum_variant, reason = "one of them for each file")]
 enum Cutter {
     Csv(CsvCutter),
     Lines(Splitter),
@@ -47,7 +46,7 @@ impl RowParser {
         Self {
             decoder: decoder.map(|decoder| Decoder { decoder, replaced: false }),
             cutter,
-            judge: Judge {
+            validator: RowValidator {
                 told,
                 named: false,
                 delimiter,
@@ -95,34 +94,34 @@ impl Parse for RowParser {
             Some(decoder) => decoder.decode(&block, false),
             None => block,
         };
-        let judge = &mut self.judge;
-        self.cutter.push(block, &mut |piece| judge.take(piece, give))
+        let validator = &mut self.validator;
+        self.cutter.push(block, &mut |piece| validator.take(piece, give))
     }
 
     fn finish(mut self: Box<Self>, give: Give<'_>) -> Result<ValidationReport, Stopped> {
-        let mut judge = self.judge;
+        let mut validator = self.validator;
         if let Some(decoder) = &mut self.decoder {
             let rest = decoder.decode(b"", true);
-            self.cutter.push(rest, &mut |piece| judge.take(piece, give))?;
+            self.cutter.push(rest, &mut |piece| validator.take(piece, give))?;
             if decoder.replaced {
-                judge.warn_replaced();
+                validator.warn_replaced();
             }
         }
         match &mut self.cutter {
             Cutter::Csv(cutter) => {
-                cutter.finish(&mut |piece| judge.take(piece, give))?;
+                cutter.finish(&mut |piece| validator.take(piece, give))?;
                 if let Some(quote) = cutter.open_quote() {
-                    judge.fail_open_quote(quote);
+                    validator.fail_open_quote(quote);
                 }
             }
-            Cutter::Lines(cutter) => Cut::finish(cutter, &mut |piece| judge.take(piece, give))?,
+            Cutter::Lines(cutter) => Cut::finish(cutter, &mut |piece| validator.take(piece, give))?,
         }
-        judge.finish(give)
+        validator.finish(give)
     }
 }
 
 /// Says what each piece is.
-struct Judge {
+struct RowValidator {
     /// The row with the names, as it was told: 0 for none.
     told: Option<u64>,
     /// The names of the columns are known.
@@ -134,7 +133,7 @@ struct Judge {
     table: Table,
 }
 
-impl Judge {
+impl RowValidator {
     fn take(&mut self, piece: Piece, give: Give<'_>) -> Result<(), Stopped> {
         match piece {
             Piece::Mark(raw) => self.table.keep(0, raw, give),

@@ -7,7 +7,7 @@
 //! larger than [`PIXELS_MAX`], and no decoder may take more than [`DECODE_BYTES_MAX`]; what is shown to people
 //! was encoded here. SVG is no picture.
 
-mod look;
+mod examine;
 mod pool;
 mod scale;
 
@@ -17,7 +17,7 @@ use windrow_recipe::{Cell, Image};
 
 use crate::rows::RowError;
 
-pub(crate) use look::{Looked, look};
+pub(crate) use examine::{Examined, examine};
 pub use pool::{Error, Pictures, Scaled, thumbnail_name};
 
 /// Largest picture as it comes in.

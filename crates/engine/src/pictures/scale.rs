@@ -6,7 +6,7 @@ use bytes::Bytes;
 use image::codecs::jpeg::JpegEncoder;
 use image::{DynamicImage, ImageDecoder as _, ImageFormat, ImageReader};
 
-use super::look::{judge_size, limits};
+use super::examine::{judge_size, limits};
 use super::{Kind, PictureFault, Scaled, THUMBNAIL_SIDE};
 
 /// How much of a picture a JPEG keeps, of 100.
@@ -99,7 +99,7 @@ fn broken(error: image::ImageError) -> PictureFault {
 mod tests {
     use image::{Rgb, RgbImage, Rgba, RgbaImage};
 
-    use super::super::{Kind, PIXELS_MAX, look};
+    use super::super::{Kind, PIXELS_MAX, examine};
     use super::*;
 
     fn encoded(image: DynamicImage, format: ImageFormat) -> Bytes {
@@ -117,9 +117,9 @@ mod tests {
         let bytes = encoded(photo(640, 480), ImageFormat::Jpeg);
         let kind = Kind(ImageFormat::Jpeg);
         let made = make(kind, bytes.clone(), Some(320), true).unwrap();
-        let looked = look(&made.scaled.bytes).unwrap();
-        assert_eq!((looked.mime, looked.width, looked.height), ("image/jpeg", 320, 240));
-        let small = look(&made.thumbnail.unwrap()).unwrap();
+        let examined = examine(&made.scaled.bytes).unwrap();
+        assert_eq!((examined.mime, examined.width, examined.height), ("image/jpeg", 320, 240));
+        let small = examine(&made.thumbnail.unwrap()).unwrap();
         assert_eq!((small.width, small.height), (256, 192));
         let same = make(kind, bytes.clone(), Some(640), false).unwrap();
         assert_eq!(same.scaled.bytes, bytes, "not encoded again");
@@ -154,7 +154,7 @@ mod tests {
         };
         bomb[29..33].copy_from_slice(&crc.to_be_bytes());
         assert!(60_000 * 60_000 > PIXELS_MAX);
-        assert_eq!(look(&bomb).unwrap_err().code, "picture_too_large");
+        assert_eq!(examine(&bomb).unwrap_err().code, "picture_too_large");
         let made = make(Kind(ImageFormat::Png), bomb.into(), Some(100), false);
         assert_eq!(made.err().map(|fault| fault.code), Some("picture_too_large".to_owned()));
     }
@@ -170,12 +170,12 @@ mod tests {
             (b"\0\0\0\x18ftypheic", "HEIC"),
             (b"", "empty"),
         ] {
-            let fault = look(bytes).unwrap_err();
+            let fault = examine(bytes).unwrap_err();
             assert_eq!(fault.code, "not_a_picture");
             assert!(fault.message.contains(word), "{fault}");
         }
         let mut cut = encoded(photo(64, 64), ImageFormat::Jpeg).to_vec();
         cut.truncate(20);
-        assert_eq!(look(&cut).unwrap_err().code, "picture_invalid");
+        assert_eq!(examine(&cut).unwrap_err().code, "picture_invalid");
     }
 }

@@ -6,24 +6,24 @@ use image::{ImageReader, Limits};
 
 use super::{DECODE_BYTES_MAX, Kind, PIXELS_MAX, PictureFault, kind};
 
-/// What a look at a picture shows.
+/// What is known of a picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Looked {
+pub(crate) struct Examined {
     pub(crate) mime: &'static str,
     pub(crate) width: u32,
     pub(crate) height: u32,
     pub(crate) taken_at: Option<String>,
 }
 
-/// Looks at a picture, or at its beginning.
-pub(crate) fn look(sample: &[u8]) -> Result<Looked, PictureFault> {
+/// Examines a picture, or its beginning.
+pub(crate) fn examine(sample: &[u8]) -> Result<Examined, PictureFault> {
     let Some(kind) = kind(sample) else {
         let message = format!("It is {}, not a picture.", what_it_is(sample));
         return Err(PictureFault::new("not_a_picture", message));
     };
     let (width, height) = measure(kind, sample)?;
     judge_size(width, height)?;
-    Ok(Looked { mime: kind.mime(), width, height, taken_at: taken_at(sample) })
+    Ok(Examined { mime: kind.mime(), width, height, taken_at: taken_at(sample) })
 }
 
 fn measure(kind: Kind, sample: &[u8]) -> Result<(u32, u32), PictureFault> {
