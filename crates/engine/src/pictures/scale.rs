@@ -109,7 +109,8 @@ mod tests {
     }
 
     fn photo(width: u32, height: u32) -> DynamicImage {
-        RgbImage::from_fn(width, height, |x, y| Rgb([(x % 256) as u8, (y % 256) as u8, 7])).into()
+        let byte = |at: u32| u8::try_from(at % 256).unwrap();
+        RgbImage::from_fn(width, height, |x, y| Rgb([byte(x), byte(y), 7])).into()
     }
 
     #[test]
@@ -153,7 +154,7 @@ mod tests {
             !crc
         };
         bomb[29..33].copy_from_slice(&crc.to_be_bytes());
-        assert!(60_000 * 60_000 > PIXELS_MAX);
+        const { assert!(60_000 * 60_000 > PIXELS_MAX) };
         assert_eq!(examine(&bomb).unwrap_err().code, "picture_too_large");
         let made = make(Kind(ImageFormat::Png), bomb.into(), Some(100), false);
         assert_eq!(made.err().map(|fault| fault.code), Some("picture_too_large".to_owned()));
