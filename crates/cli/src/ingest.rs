@@ -1,13 +1,16 @@
-//! `windrow ingest`: loads a JSONL file of requests into the database.
+//! `windrow ingest`: loads requests, or rows of any kind, into the database.
 
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use serde_json::json;
 use tokio::io::AsyncRead;
 use windrow::domain::FileId;
-use windrow::engine::ingest::{Ingested, ingest};
+use windrow::engine::ingest::{Ingested, Recognised, ingest, recognise};
+use windrow::engine::rows::{RowFormat, Sniffed};
+use windrow::store::Store;
 use windrow::store::batch::NewBatch;
 use windrow::store::ingest::{File, NewFile};
 
@@ -15,42 +18,33 @@ use crate::clock::Stopwatch;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit_code::Exit;
+use crate::ingest_rows::{self, InputArgs};
 use crate::upstream::lane_upstreams;
 use crate::{hint, input_format, text};
 
 /// Errors that are printed; `windrow files show` has those that are kept.
 const ERRORS_SHOWN_MAX: usize = 20;
 
-/// Load a JSONL file of requests, one `{"custom_id", "method", "url", "body"}` per line.
+/// Load requests (JSONL, one `{"custom_id", "method", "url", "body"}` per line), or rows: CSV, TSV, XLSX, JSONL,
+/// pictures (a zip, a folder, several files).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The file; `-` reads standard input
-    file: PathBuf,
+    /// The file; `-` reads standard input. Pictures may be several files, or a folder
+    #[arg(required = true)]
+    file: Vec<PathBuf>,
     /// A name for the file [default: its file name]
     #[arg(long)]
     name: Option<String>,
     /// Create a batch over it, for `windrow work` to run
     #[arg(long)]
     batch: bool,
+    #[command(flatten)]
+    input: InputArgs,
 }
 
 pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
-    let reader = open(&args.file).await?;
-    let own_name = || args.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let reader = input_format::lines(&args.file.display().to_string(), reader).await?;
-    let store = context.open().await?;
-    let file = NewFile {
-        id: FileId::new(),
-        owner: context.config.owner.clone(),
-        name: args.name.unwrap_or_else(own_name),
-        purpose: "batch".to_owned(),
-        expires_at: context.input_expires_at(),
-    };
     let started = Stopwatch::start();
-    let done =
-        ingest(&*store, reader, file, context.config.bounds.ingest.clone()).await.with_context(
-            || format!("could not load {}; nothing of it is kept", args.file.display()),
-        )?;
+    let (store, done) = take(context, &args).await?;
     let took = started.elapsed();
     let batch = if args.batch && done.errors.is_empty() {
         let upstreams = lane_upstreams(&context.config, None)?;
@@ -58,8 +52,10 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
     } else {
         None
     };
-    if context.json {
-        let Ingested { file, errors, errors_total, unknown_keys } = &done;
+    if context.json && done.head.is_some() {
+        text::print_line(&ingest_rows::json(&done).to_string())?;
+    } else if context.json {
+        let Ingested { file, errors, errors_total, unknown_keys, .. } = &done;
         let value = json!({
             "file": file, "errors": errors, "errors_total": errors_total, "batch": batch,
             "unknown_keys": unknown_keys,
@@ -67,16 +63,20 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
         text::print_line(&value.to_string())?;
     } else if done.errors.is_empty() {
         let file = &done.file;
+        let noun = if done.head.is_some() { "row" } else { "request" };
         text::print_line(&format!(
             "file {}: {}, {} in {} ({} lines/s)",
             file.id,
-            text::plural(file.lines, "request"),
+            text::plural(file.lines, noun),
             text::size(file.bytes),
             text::time(took),
             text::rate(file.lines, took),
         ))?;
         if let Some(warning) = unknown_keys(&done) {
             text::print_line(&warning)?;
+        }
+        if done.head.is_some() {
+            text::print_line(&ingest_rows::describe(&done))?;
         }
         if let Some(batch) = batch {
             let work = hint::command(&["work", "--to", "URL"]);
@@ -95,6 +95,58 @@ pub(crate) async fn run(context: &Context, args: Args) -> anyhow::Result<Exit> {
         ))?;
     }
     Ok(if done.errors.is_empty() { Exit::Success } else { Exit::Invalid })
+}
+
+/// Takes the input in, whatever it is, and gives the store that has it now.
+async fn take(context: &Context, args: &Args) -> anyhow::Result<(Arc<dyn Store>, Ingested)> {
+    let path = &args.file[0];
+    let own_name = || path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let file = NewFile {
+        id: FileId::new(),
+        owner: context.config.owner.clone(),
+        name: args.name.clone().unwrap_or_else(own_name),
+        purpose: "batch".to_owned(),
+        expires_at: context.input_expires_at(),
+    };
+    if args.file.len() > 1 || path.is_dir() {
+        refuse_batch(args)?;
+        let store = context.open().await?;
+        let done = ingest_rows::take_pictures(context, &*store, &args.file, file).await?;
+        return Ok((store, done));
+    }
+    let (told, reader) = (args.input.told(), open(path).await?);
+    let unread = || format!("could not load {}; nothing of it is kept", path.display());
+    let found = recognise(&path.to_string_lossy(), reader, &told).await.with_context(unread)?;
+    let Recognised { sniffed, reader, .. } = found;
+    // By its name it has requests, and what is wrong with it is said as it always was.
+    let by_name = told.format.is_none() && ingest_rows::is_jsonl(path);
+    let is_requests = match &sniffed {
+        Ok(Sniffed::Requests) => true,
+        Ok(Sniffed::Rows(head)) if head.format == RowFormat::Jsonl => {
+            by_name && head.decoded_from.is_some()
+        }
+        Ok(Sniffed::Rows(_) | Sniffed::Zip) | Err(_) => by_name,
+    };
+    if is_requests {
+        let reader = input_format::lines(&path.display().to_string(), reader).await?;
+        let store = context.open().await?;
+        let options = context.config.bounds.ingest.clone();
+        let done = ingest(&*store, reader, file, options).await.with_context(unread)?;
+        return Ok((store, done));
+    }
+    refuse_batch(args)?;
+    let store = context.open().await?;
+    let done = ingest_rows::take(context, &*store, reader, file, &told).await?;
+    Ok((store, done))
+}
+
+/// Rows become requests by a recipe, which `ingest` does not know.
+fn refuse_batch(args: &Args) -> anyhow::Result<()> {
+    if !args.batch {
+        return Ok(());
+    }
+    let what = "rows are no requests: a batch over them needs a recipe";
+    Err(CliError::new(Exit::Usage, what, "leave --batch out.").into())
 }
 
 /// A batch over the whole file.

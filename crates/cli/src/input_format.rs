@@ -4,24 +4,19 @@
 //! cannot be read is refused with one sentence before anything is stored. What is neither is left to the
 //! ingest, which judges it line by line.
 
-use std::io::{self, Cursor};
-use std::pin::Pin;
-
 use anyhow::Context as _;
-use async_compression::tokio::bufread::{GzipDecoder, ZstdDecoder};
-use tokio::io::{AsyncRead, AsyncReadExt as _, BufReader};
+use tokio::io::AsyncRead;
+use windrow::engine::ingest::{Packing, Reader, peek};
 
 use crate::error::CliError;
 use crate::exit_code::Exit;
 use crate::hint::quoted;
 
 /// Read of the beginning to recognise it.
-const HEAD_BYTES: u64 = 4096;
-/// Read at a time of a packed file.
-const BLOCK_BYTES: usize = 1 << 18;
+const HEAD_BYTES: usize = 4096;
 
 /// A reader of the lines, unpacked.
-pub(crate) type Lines<'a> = Pin<Box<dyn AsyncRead + Send + 'a>>;
+pub(crate) type Lines<'a> = Reader<'a>;
 
 /// A kind of file that is no JSONL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,35 +41,16 @@ pub(crate) async fn lines<'a>(
         let what = format!("could not load {name}; nothing of it is kept");
         CliError::new(Exit::Failed, what, "check that it can be read, and that it is whole.")
     };
-    let (head, reader) = peek(reader).await.with_context(broken)?;
-    let unpacked: Lines<'a> = match head.as_slice() {
-        [0x1f, 0x8b, ..] => {
-            let mut decoder = GzipDecoder::new(BufReader::with_capacity(BLOCK_BYTES, reader));
-            // What `cat a.gz b.gz` makes is a gzip file, too.
-            decoder.multiple_members(true);
-            Box::pin(decoder)
-        }
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => {
-            let mut decoder = ZstdDecoder::new(BufReader::with_capacity(BLOCK_BYTES, reader));
-            decoder.multiple_members(true);
-            Box::pin(decoder)
-        }
-        _ => Box::pin(reader),
+    let (head, reader) = peek(reader, HEAD_BYTES).await.with_context(broken)?;
+    let unpacked = match Packing::of(&head) {
+        Some(packing) => packing.unpack(reader),
+        None => reader,
     };
-    let (head, reader) = peek(unpacked).await.with_context(broken)?;
+    let (head, reader) = peek(unpacked, HEAD_BYTES).await.with_context(broken)?;
     match wrong_kind(&head) {
         Some(kind) => Err(kind.refusal(name).into()),
-        None => Ok(Box::pin(reader)),
+        None => Ok(reader),
     }
-}
-
-/// The beginning, and a reader that begins with it.
-async fn peek<R: AsyncRead + Send + Unpin>(
-    mut reader: R,
-) -> io::Result<(Vec<u8>, impl AsyncRead + Send + Unpin)> {
-    let mut head = Vec::new();
-    (&mut reader).take(HEAD_BYTES).read_to_end(&mut head).await?;
-    Ok((head.clone(), Cursor::new(head).chain(reader)))
 }
 
 fn wrong_kind(head: &[u8]) -> Option<WrongKind> {

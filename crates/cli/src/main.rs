@@ -24,6 +24,7 @@ mod files;
 mod hint;
 mod holders;
 mod ingest;
+mod ingest_rows;
 mod input_format;
 mod keys;
 mod list;
@@ -37,6 +38,7 @@ mod outputs;
 mod process;
 mod progress;
 mod ranges;
+mod recipe;
 mod results;
 mod retry;
 mod run;
@@ -135,6 +137,8 @@ enum Command {
     Doctor(doctor::Args),
     /// Show the effective configuration and where each value comes from
     Config(config::ShowArgs),
+    /// Check and show recipes, which make requests of the rows of a table
+    Recipe(recipe::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),
 }
@@ -176,9 +180,15 @@ fn usage_error(error: &clap::Error) -> ExitCode {
 }
 
 async fn start(command: Command, flags: &Flags) -> anyhow::Result<Exit> {
-    if let Command::Completions(args) = command {
-        return completions::run(args);
+    match command {
+        Command::Completions(args) => completions::run(args),
+        Command::Recipe(args) => recipe::run(args, flags.json),
+        command => start_configured(command, flags).await,
     }
+}
+
+/// Starts a command that needs the configuration.
+async fn start_configured(command: Command, flags: &Flags) -> anyhow::Result<Exit> {
     let config = Config::load(flags, &std::env::vars().collect())?;
     let context = Context { config, json: flags.json };
     match command {
@@ -212,6 +222,7 @@ async fn start(command: Command, flags: &Flags) -> anyhow::Result<Exit> {
         Command::Migrate(args) => migrate::run(&context, args).await,
         Command::Doctor(args) => doctor::run(&context, args).await,
         Command::Config(args) => config::show(&context, args),
+        Command::Recipe(args) => recipe::run(args, flags.json),
         Command::Completions(args) => completions::run(args),
     }
 }

@@ -252,15 +252,13 @@ async fn reprocess(
     select: Select,
     window_secs: Option<u64>,
 ) -> anyhow::Result<u64> {
-    let (mut moved, mut generation) = (0, None);
+    let (mut moved, mut step) = (0, Reprocess { window_secs, ..Reprocess::first(batch, select) });
     loop {
-        let first = Reprocess::first(batch, select.clone());
-        let step = Reprocess { generation, window_secs, ..first };
-        let done = store.reprocess(scope, step).await?;
+        let done = store.reprocess(scope, step.clone()).await?;
         moved += done.moved;
-        generation = Some(done.generation);
-        if !done.more {
-            return Ok(moved);
+        match step.next(&done) {
+            Some(next) => step = next,
+            None => return Ok(moved),
         }
     }
 }

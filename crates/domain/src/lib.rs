@@ -24,6 +24,7 @@ mod options;
 pub mod output;
 pub mod partition;
 pub mod retry;
+pub mod strategy;
 pub mod suggest;
 pub mod text;
 pub mod upstream;

@@ -12,13 +12,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::attempt::{Class, Failure, Status};
 
+/// How often a line is asked for that the target says it does not have, unless it is configured.
+pub const NOT_FOUND_ATTEMPTS: u32 = 2;
+
 /// How often and how soon to try again. Bounds, not constants: all of it is configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     /// Most attempts of a line.
     pub attempts_max: u32,
-    /// Most attempts of a line that the target says it does not have.
-    pub attempts_not_found_max: u32,
+    /// Most attempts of a line that the target says it does not have; of a row, most strategies that a
+    /// generation asks. None for [`NOT_FOUND_ATTEMPTS`] of a line, and for all strategies of a row.
+    pub attempts_not_found_max: Option<u32>,
     /// Longest wait before the second attempt after an error of the target; doubles with each further one.
     pub backoff_ms_min: u64,
     /// The same after a timeout or a failed connection: the target needs time rather than another try.
@@ -59,7 +63,7 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             attempts_max: 5,
-            attempts_not_found_max: 2,
+            attempts_not_found_max: None,
             backoff_ms_min: 500,
             backoff_timeout_ms_min: 1_000,
             backoff_unacceptable_ms_min: 1_000,
@@ -88,9 +92,7 @@ impl Policy {
     pub fn with(&self, own: &Overrides) -> Self {
         Self {
             attempts_max: own.attempts_max.unwrap_or(self.attempts_max),
-            attempts_not_found_max: own
-                .attempts_not_found_max
-                .unwrap_or(self.attempts_not_found_max),
+            attempts_not_found_max: own.attempts_not_found_max.or(self.attempts_not_found_max),
             backoff_ms_min: own.backoff_ms_min.unwrap_or(self.backoff_ms_min),
             backoff_timeout_ms_min: own
                 .backoff_timeout_ms_min
@@ -114,9 +116,14 @@ impl Policy {
             Class::Throttled => u32::MAX,
             Class::Server | Class::Network => self.attempts_max,
             Class::Timeout | Class::Unacceptable => self.attempts_max,
-            Class::NotFound => self.attempts_not_found_max.min(self.attempts_max),
+            Class::NotFound => self.not_found_attempts().min(self.attempts_max),
             Class::Permanent | Class::Reprocessed => 1,
         }
+    }
+
+    /// Most attempts of a line without strategies that the target says it does not have.
+    pub fn not_found_attempts(&self) -> u32 {
+        self.attempts_not_found_max.unwrap_or(NOT_FOUND_ATTEMPTS)
     }
 
     /// Longest backoff after a failure of that class.
@@ -164,10 +171,22 @@ impl Policy {
         roll: f64,
         failing: f64,
     ) -> Decision {
-        let class = failure.class;
-        if let Some(status) = self.gives_up(attempt, class) {
-            return Decision::GiveUp(status);
+        match self.gives_up(attempt, failure.class) {
+            Some(status) => Decision::GiveUp(status),
+            None => self.wait_amid(attempt, failure, now, roll, failing),
         }
+    }
+
+    /// The same for a line of which somebody else has decided that it is tried again.
+    pub fn wait_amid(
+        &self,
+        attempt: u32,
+        failure: &Failure,
+        now: Timestamp,
+        roll: f64,
+        failing: f64,
+    ) -> Decision {
+        let class = failure.class;
         let (least, most) = (self.backoff_ms_min(class), self.backoff_ms_max(class));
         let ceiling = Duration::from_millis(doubled(least, attempt, most));
         let wait = match class {

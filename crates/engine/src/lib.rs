@@ -32,9 +32,12 @@ pub mod messages;
 pub mod options;
 #[doc(hidden)]
 pub mod output;
+pub mod pictures;
 mod process_load;
 mod progress;
 mod retry;
+pub mod row_job;
+pub mod rows;
 pub mod signal;
 pub mod storage;
 mod sweep;

@@ -84,7 +84,10 @@ async fn next(
     Ok(match (batch.state, last) {
         (State::Paused, _) => NextAttempt::Paused(batch.last_error.clone()),
         (State::InProgress, None) => NextAttempt::Turn,
-        (State::InProgress, Some(last)) => NextAttempt::NotBefore(last.not_before, last.class),
+        (State::InProgress, Some(last)) => {
+            let class = if last.put_back { Class::Reprocessed } else { last.class };
+            NextAttempt::NotBefore(last.not_before, class)
+        }
         (stopped, _) => NextAttempt::Stopped(stopped),
     })
 }

@@ -116,6 +116,23 @@ async fn too_many_requests_and_too_many_lanes_are_bounded() {
     assert_eq!(store.bytes(), bytes.as_bytes());
 }
 
+/// A wait for a connection that ends well is a sign, too: the next chunks are smaller.
+#[tokio::test]
+async fn chunks_shrink_when_calls_wait_for_a_connection_and_succeed() {
+    let bytes: String = (0..4000).map(|n| line(&format!("{n}"), "m") + "\n").collect();
+    let options = || Options::default().rows_min(4).chunk_lines_max(256).block_bytes(4096);
+    let calm = Fake::default();
+    take(&calm, bytes.as_bytes(), options()).await.unwrap();
+    let busy = Fake::default().waiting(|chunk| chunk >= 8);
+    take(&busy, bytes.as_bytes(), options()).await.unwrap();
+    assert_eq!((calm.bytes(), busy.bytes()), (bytes.clone().into_bytes(), bytes.into_bytes()));
+    assert!(calm.rows().iter().max() == Some(&256), "{:?}", calm.rows());
+    // Some chunks were on their way already; then every one halves, down to the least.
+    let rows = busy.rows();
+    assert!(rows[8..].windows(2).all(|pair| pair[1] <= pair[0].max(rows[11])), "{rows:?}");
+    assert!(rows[20..rows.len() - 1].iter().all(|rows| *rows == 4), "{rows:?}");
+}
+
 #[tokio::test]
 async fn the_first_thousand_errors_are_kept_in_line_order() {
     let bytes: String = (0..1500)

@@ -196,6 +196,7 @@ mod tests {
             number: 1,
             tried: 0,
             answered: 0,
+            row: None,
         }
     }
 

@@ -337,7 +337,7 @@ pub async fn every_command_meets_every_state_as_the_domain_says(world: &impl Wor
 async fn command(world: &impl World, batch: BatchId, event: Event) -> Result<(), Error> {
     let (store, all) = (world.store(), Scope::All);
     let select = Select::Statuses(vec![Status::Completed]);
-    let step = Reprocess { batch, select, generation: None, lines_max: 10, window_secs: None };
+    let step = Reprocess { lines_max: 10, ..Reprocess::first(batch, select) };
     match event {
         Event::Paused => store.pause_batch(&all, batch, None).await.map(drop),
         Event::Resumed => store.resume_batch(&all, batch, None).await.map(drop),
@@ -390,11 +390,9 @@ pub async fn another_owners_batch_is_missing(world: &impl World) {
     let bob = scope("bob");
     for id in [theirs, BatchId::new()] {
         let step = |generation| Reprocess {
-            batch: id,
-            select: Select::Statuses(Status::ALL.to_vec()),
             generation,
             lines_max: 10,
-            window_secs: None,
+            ..Reprocess::first(id, Select::Statuses(Status::ALL.to_vec()))
         };
         assert_eq!(kind(store.pause_batch(&bob, id, None).await), Kind::Missing);
         assert_eq!(kind(store.resume_batch(&bob, id, None).await), Kind::Missing);

@@ -10,8 +10,8 @@ use windrow_store::batch::{NewBatch, Reprocess, Select};
 use windrow_store::call::CallsQuery;
 use windrow_store::claim::Poll;
 use windrow_store::event::Snapshot;
-use windrow_store::ingest::{Chunk, FileVerdict};
-use windrow_store::inspect::{BatchesQuery, FilesQuery, FinishedQuery, PendingQuery};
+use windrow_store::ingest::{Chunk, FileDescription, FileVerdict};
+use windrow_store::inspect::{BatchesQuery, FilesQuery, FinishedQuery, PendingQuery, RowsQuery};
 use windrow_store::key::KeysQuery;
 use windrow_store::message::{Commit, Exchange};
 use windrow_store::record::Turn;
@@ -37,7 +37,7 @@ pub async fn a_refused_argument_says_the_same_on_every_database(world: &impl Wor
     let new = run_over(FileId::new(), "ada");
     let pairs: BTreeMap<_, _> = (0..65).map(|no| (no.to_string(), String::new())).collect();
     let select = Select::Statuses(Vec::new());
-    let step = Reprocess { batch, select, generation: None, lines_max: 0, window_secs: None };
+    let step = Reprocess { lines_max: 0, ..Reprocess::first(batch, select) };
     let turn = Turn { instance, outcomes: Vec::new(), claim: Some(request(&[], 1)) };
     let endless = FileVerdict::ValidFor("x".repeat(3000));
     let told = [
@@ -132,6 +132,7 @@ pub async fn a_refused_file_says_the_same_on_every_database(world: &impl World) 
     let told = [
         (text(store.add_lines(file, Chunk::default()).await), "add lines to file"),
         (text(store.expire_file(file, now(world)).await), "expire file"),
+        (text(store.describe_file(file, FileDescription::default()).await), "describe file"),
         (text(store.seal_file(file, FileVerdict::Valid).await), "seal file"),
         (text(store.drop_file(&ada, file).await), "drop file"),
         (text(store.file(&ada, file).await), "read file"),
@@ -161,7 +162,10 @@ pub async fn a_refused_call_says_the_same_on_every_database(world: &impl World) 
         (text(store.batch(&ada, batch).await), "read batch"),
         (text(store.lanes(&ada, batch).await), "read lanes of batch"),
         (text(store.audit_log(&ada, batch).await), "read audit log of batch"),
+        (text(store.recipes(&ada, batch).await), "read recipes of batch"),
+        (text(store.job_definition(batch).await), "read definition of batch"),
         (text(store.attempts(&ada, batch, 1).await), "read attempts of batch"),
+        (text(store.rows(&ada, RowsQuery::of(batch, 1)).await), "list rows of batch"),
         (text(store.verify(batch).await), "verify batch"),
     ];
     for (said, words) in missing {

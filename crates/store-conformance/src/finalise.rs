@@ -327,8 +327,7 @@ pub async fn a_closing_that_meets_a_reprocess_leaves_the_batch_running(world: &i
         let id = settled(world, 2).await;
         let held = store.take_finalisation(id, InstanceId::new(), LEASE_MS).await.unwrap();
         let select = Select::Statuses(vec![Status::Completed]);
-        let step =
-            Reprocess { batch: id, select, generation: None, lines_max: 10, window_secs: None };
+        let step = Reprocess { lines_max: 10, ..Reprocess::first(id, select) };
         let close = patiently(|| store.close_batch(&held, rows(&held.counts), "{}", &[]));
         let again = patiently(|| other.reprocess(&Scope::All, step.clone()));
         // Either side may be the first to be polled.

@@ -465,11 +465,8 @@ pub async fn a_file_in_use_cannot_be_dropped(world: &impl World) {
     has_one_result_per_line(store, batch, 3).await;
     check(store, batch).await;
     let step = Reprocess {
-        batch,
-        select: Select::Lines([1].into_iter().collect()),
-        generation: None,
         lines_max: 10,
-        window_secs: None,
+        ..Reprocess::first(batch, Select::Lines([1].into_iter().collect()))
     };
     assert_eq!(kind(store.reprocess(&Scope::All, step).await), Kind::Conflict);
     check(store, batch).await;

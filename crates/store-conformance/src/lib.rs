@@ -14,10 +14,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a case that cannot go on has failed, and says where")]
 
+mod again;
 mod audit_log;
 mod batch;
 mod cancellation;
 mod claim;
+mod description;
 mod errors;
 mod finalise;
 mod fixture;
@@ -30,6 +32,7 @@ mod order;
 mod output;
 mod pages;
 mod random_walk;
+mod recipe;
 mod record;
 mod reopen;
 mod reprocess;
@@ -162,6 +165,22 @@ cases! { suite, cases;
         a_repeated_creation_is_never_limited,
         the_bound_of_open_batches_holds_however_many_ask,
     }
+    description {
+        an_open_file_is_described_as_often_as_its_writer_learns_more,
+        a_file_that_was_not_described_has_no_head_and_no_original,
+        a_description_out_of_bounds_is_invalid,
+        the_original_of_a_dropped_file_is_found_until_it_is_forgotten,
+        the_original_of_an_abandoned_upload_is_found,
+    }
+    recipe {
+        a_batch_keeps_the_recipe_that_it_was_made_with,
+        a_batch_of_requests_has_no_recipe,
+        a_repeat_with_another_recipe_is_a_conflict,
+        a_recipe_out_of_bounds_is_invalid,
+        a_batch_says_where_its_lanes_go,
+        a_recipe_goes_with_its_batch,
+        a_failed_batch_keeps_its_recipe,
+    }
     audit_log {
         acts_are_listed_oldest_first,
         a_repeated_act_is_noted_once,
@@ -169,6 +188,23 @@ cases! { suite, cases;
         the_newest_acts_are_kept,
         acts_go_with_their_batch,
         an_act_out_of_bounds_is_invalid,
+    }
+    again {
+        a_result_that_is_put_back_keeps_its_class,
+        misses_are_counted_over_generations,
+        attempts_that_are_kept_go_on,
+        permanent_failures_are_left_alone_unless_asked_for,
+        a_line_that_was_tried_too_often_is_left_alone,
+        a_line_that_is_put_back_again_within_the_hour_waits,
+        named_lines_that_are_held_are_counted,
+        guarded_steps_get_past_what_they_leave_alone,
+        a_waiting_line_can_be_tried_now,
+        only_waiting_lines_of_the_named_are_tried_now,
+        a_paused_batch_tries_its_lines_when_it_goes_on,
+        shaped_rows_are_written_anew,
+        a_reshape_out_of_bounds_is_invalid,
+        a_waiting_line_says_what_went_wrong,
+        failures_are_listed_by_their_word,
     }
     reprocess {
         lines_of_a_status_run_again,
@@ -397,6 +433,15 @@ cases! { suite, cases;
         lost_lines_show_their_crashes,
         a_summary_reads_only_the_first_bytes,
         a_large_lane_is_paged_from_its_cursor,
+        pages_of_every_size_give_every_row_once,
+        a_page_of_any_size_continues_where_the_last_ended,
+        a_row_says_what_the_other_pages_say,
+        rows_are_filtered_by_status_or_place,
+        an_earlier_result_stands_in_for_a_row_that_runs_again,
+        rows_of_a_dropped_file_are_those_with_a_result,
+        a_page_of_rows_is_bounded_in_bytes,
+        rows_that_move_are_shown_once,
+        a_page_of_rows_is_checked,
     }
     rules {
         rule_01_a_lease_is_recorded_or_taken_back,

@@ -12,6 +12,7 @@ use windrow_domain::lease::{Loss, on_loss};
 use windrow_domain::{
     BatchId, Counts, InstanceId, LaneNo, LeaseId, LineSet, Phase, State, Target, UpstreamId,
 };
+use windrow_store::batch::Reprocess;
 use windrow_store::claim::{Request, Tranche};
 use windrow_store::inspect::BatchRows;
 use windrow_store::record::{Outcomes, bucket};
@@ -34,7 +35,8 @@ pub(crate) struct Lane {
     pub(crate) phase: Phase,
     cursor: u64,
     returned: BTreeMap<u64, Returned>,
-    finished: BTreeMap<u64, Status>,
+    /// Each with the attempts that it took.
+    finished: BTreeMap<u64, (Status, u32)>,
 }
 
 /// One batch.
@@ -98,7 +100,7 @@ impl Model {
 
     fn counts(&self, id: BatchId, lane_no: usize) -> Counts {
         let lane = &self.batches[&id].lanes[lane_no];
-        let of = |status| lane.finished.values().filter(|is| **is == status).count() as u64;
+        let of = |status| lane.finished.values().filter(|(is, _)| *is == status).count() as u64;
         Counts {
             total: lane.total,
             untouched: lane.total - lane.cursor,
@@ -225,7 +227,7 @@ impl Model {
         let lane = &mut batch.lanes[lease.lane];
         let mut named = outcomes.released.clone();
         for line in outcomes.finished.iter().filter(|line| lease.outstanding.contains(line.seq)) {
-            lane.finished.insert(line.seq, line.status);
+            lane.finished.insert(line.seq, (line.status, line.attempts));
         }
         for line in outcomes.again.iter().filter(|line| lease.outstanding.contains(line.seq)) {
             let (attempts, not_before) = (lease.attempts + 1, bucket(line.not_before));
@@ -291,7 +293,7 @@ impl Model {
                     lane.returned.insert(seq, back);
                     returned += 1;
                 } else {
-                    lane.finished.insert(seq, Status::Failed);
+                    lane.finished.insert(seq, (Status::Failed, lease.attempts));
                     failed += 1;
                 }
             }
@@ -300,19 +302,43 @@ impl Model {
         (leases, returned, failed, touched)
     }
 
+    /// Lines of a batch by number in the file that wait are due; how many, and how many are held.
+    pub(crate) fn try_now(&mut self, id: BatchId, lines: &LineSet, now: Timestamp) -> (u64, u64) {
+        let lanes = self.batches[&id].lanes.len() as u64;
+        // Files of the walk go round over their targets.
+        let is_named = |lane: usize, seq: u64| lines.contains(seq * lanes + lane as u64 + 1);
+        let (mut due, mut leased) = (0, 0);
+        for lane_no in 0..self.batches[&id].lanes.len() {
+            let held = self.leased(id, lane_no);
+            let lane = &mut self.batches.get_mut(&id).expect("known").lanes[lane_no];
+            if !matches!(lane.phase, Phase::Open | Phase::Paused) {
+                continue;
+            }
+            for (seq, line) in &mut lane.returned {
+                if is_named(lane_no, *seq) && line.not_before > now {
+                    line.not_before = now;
+                    due += 1;
+                }
+            }
+            let held = held.iter().flat_map(LineSet::iter).filter(|seq| is_named(lane_no, *seq));
+            leased += held.count() as u64;
+        }
+        (due, leased)
+    }
+
     /// Puts finished lines of these outcomes back, in line order, when the state allows it.
     pub(crate) fn reprocess(
         &mut self,
-        id: BatchId,
+        step: &Reprocess,
         statuses: &[Status],
-        lines_max: u32,
         now: Timestamp,
     ) -> Option<u64> {
+        let (id, lines_max) = (step.batch, step.lines_max);
         let batch = self.batches.get_mut(&id).expect("known");
         let state = apply(batch.state, Event::Reprocessed).ok()?;
         let mut lines = Vec::new();
         for (lane_no, lane) in batch.lanes.iter().enumerate() {
-            let matches = lane.finished.iter().filter(|(_, status)| statuses.contains(status));
+            let matches = lane.finished.iter().filter(|(_, (is, _))| statuses.contains(is));
             // Files of the walk go round over their targets, so line order is (seq, lane) order.
             lines.extend(matches.map(|(seq, _)| (*seq, lane_no)));
         }
@@ -320,8 +346,9 @@ impl Model {
         lines.truncate(lines_max as usize);
         for (seq, lane_no) in &lines {
             let lane = &mut batch.lanes[*lane_no];
-            lane.finished.remove(seq);
-            let back = Returned { attempts: 0, crashes: 0, not_before: now, tranche_max: u32::MAX };
+            let (_, tried) = lane.finished.remove(seq).expect("just found");
+            let attempts = if step.reset_attempts { 0 } else { tried };
+            let back = Returned { attempts, crashes: 0, not_before: now, tranche_max: u32::MAX };
             lane.returned.insert(*seq, back);
             lane.phase = Phase::of(state);
         }
@@ -365,7 +392,7 @@ impl Model {
             ours.sort_by_key(|(_, lines)| lines.first());
             assert_eq!(theirs, ours, "{at}: alone");
             for (status, set) in Status::ALL.into_iter().zip(&rows.finished) {
-                let of = lane.finished.iter().filter(|(_, is)| **is == status);
+                let of = lane.finished.iter().filter(|(_, (is, _))| *is == status);
                 let ours: LineSet = of.map(|(seq, _)| *seq).collect();
                 assert_eq!(*set, ours, "{at}: {status:?}");
             }

@@ -52,7 +52,7 @@ async fn close(store: &impl Store, id: BatchId, outputs: &[NewOutput]) -> Finali
 /// Runs the lines of a closed batch again, so that it waits to be closed again.
 async fn run_again(store: &(impl Store + Clone), id: BatchId) {
     let select = Select::Statuses(vec![Status::Completed]);
-    let step = Reprocess { batch: id, select, generation: None, lines_max: 10, window_secs: None };
+    let step = Reprocess { lines_max: 10, ..Reprocess::first(id, select) };
     assert_eq!(store.reprocess(&Scope::All, step).await.unwrap().moved, 3);
     Worker::on(store).drain(id, &[MODEL]).await;
 }
@@ -84,6 +84,8 @@ fn expected(world: &impl World, id: BatchId, new: &NewOutput, secs: Option<u64>)
         endpoint: None,
         expires_at: secs.map(|secs| later(world, secs * 1000)),
         output: Some(Output { batch: id, kind: new.kind, place: new.place.clone() }),
+        head: None,
+        original: None,
     }
 }
 

@@ -1,16 +1,17 @@
 //! Random walks: hundreds of seeded operations, one after the other, each compared with the model.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use windrow_domain::attempt::Status;
 use windrow_domain::batch::Event;
 use windrow_domain::{
-    AuditEntryId, BatchId, InstanceId, LeaseId, Route, State, Target, UpstreamId,
+    AuditEntryId, BatchId, InstanceId, LeaseId, LineSet, Route, State, Target, UpstreamId,
 };
 use windrow_store::audit_log::NewAuditEntry;
 use windrow_store::batch::{NewBatch, Reprocess, Select};
 use windrow_store::claim::{Request, Tranche};
 use windrow_store::error::Kind;
+use windrow_store::inspect::{BatchRow, Place, RowsQuery};
 use windrow_store::member::{Evidence, NewMember};
 use windrow_store::record::{Fold, Outcomes, Turn};
 use windrow_store::{Batches, Claim, Finalise, Inspect, Members, Record, Scope, Sweep};
@@ -53,10 +54,12 @@ async fn walk(world: &impl World, seed: u64) {
         held: Vec::new(),
         ghosts: Vec::new(),
         story: String::new(),
+        step: 0,
     };
     walker.create().await;
     for step in 0..STEPS {
         walker.story = format!("seed {seed}, step {step}");
+        walker.step = step as usize;
         walker.step().await;
         walker.compare().await;
     }
@@ -87,6 +90,7 @@ struct Walker<'w, W: World> {
     /// Proofs from earlier: of leases that ended, or old versions of living ones.
     ghosts: Vec<Tranche>,
     story: String,
+    step: usize,
 }
 
 impl<W: World> Walker<'_, W> {
@@ -103,8 +107,9 @@ impl<W: World> Walker<'_, W> {
             71..85 => "steer",
             85..88 => "expire",
             88 => "move",
-            89..94 => "reprocess",
-            94..98 => "close",
+            89..93 => "reprocess",
+            93..95 => "try now",
+            95..98 => "close",
             _ => "create",
         };
         self.story = format!("{}, {verb}", self.story);
@@ -121,6 +126,7 @@ impl<W: World> Walker<'_, W> {
             "expire" => self.expire().await,
             "move" => self.move_batch().await,
             "reprocess" => self.reprocess().await,
+            "try now" => self.try_now().await,
             "close" => self.close().await,
             _ => self.create().await,
         }
@@ -133,6 +139,40 @@ impl<W: World> Walker<'_, W> {
             let shown = batch(self.world.store(), *id).await;
             assert_eq!(shown.generation, self.model.batches[id].generation, "{}", self.story);
         }
+        let shown = self.model.batches.keys().nth(self.step % self.model.batches.len());
+        self.compare_rows(*shown.expect("there are that many")).await;
+    }
+
+    /// The page of rows says of every line what the rows themselves say, both ways.
+    async fn compare_rows(&self, id: BatchId) {
+        let store = self.world.store();
+        let rows = store.verify(id).await.expect("an audit is made");
+        let mut expected = BTreeMap::new();
+        for lane in &rows.lanes {
+            let mut put = |set: &LineSet, standing| {
+                expected.extend(set.iter().map(|seq| ((lane.lane, seq), standing)));
+            };
+            put(&LineSet::span(lane.cursor, lane.counts.untouched), Ok(Place::Untouched));
+            lane.returned.iter().for_each(|set| put(set, Ok(Place::Returned)));
+            lane.leased.iter().for_each(|set| put(set, Ok(Place::Leased)));
+            let by_status = Status::ALL.into_iter().zip(&lane.finished);
+            by_status.for_each(|(status, set)| put(set, Err(status)));
+        }
+        let mut pages = Vec::new();
+        for backward in [false, true] {
+            let query = RowsQuery { backward, ..RowsQuery::of(id, 1000) };
+            pages.push(store.rows(&Scope::All, query).await.expect("a page comes").rows);
+        }
+        pages[1].reverse();
+        assert_eq!(pages[0], pages[1], "{}", self.story);
+        assert!(pages[0].is_sorted_by(|a, b| a.line < b.line), "{}", self.story);
+        let standing = |row: &BatchRow| match (row.place, &row.result) {
+            (Some(place), None) => Ok(place),
+            (None, Some(result)) => Err(result.result.status),
+            other => panic!("{}: {other:?}", self.story),
+        };
+        let shown = pages[0].iter().map(|row| ((row.lane, row.seq), standing(row)));
+        assert_eq!(shown.collect::<BTreeMap<_, _>>(), expected, "{}", self.story);
     }
 
     async fn create(&mut self) {
@@ -148,7 +188,8 @@ impl<W: World> Walker<'_, W> {
         for _ in 0..=self.dice.below(2) {
             let upstream = self.any_upstream();
             let upstreams = upstream.clone().into();
-            let new = NewBatch { window_secs, upstreams, ..run_over(file, "ada") };
+            let recipe = (self.model.batches.len() % 2 == 1).then(|| "[columns]".to_owned());
+            let new = NewBatch { window_secs, upstreams, recipe, ..run_over(file, "ada") };
             let made = self.world.store().create_batch(new).await.expect("a batch is created");
             self.model.create(made.id, &self.targets, LINES_PER_LANE, made.deadline, &upstream);
         }
@@ -456,9 +497,10 @@ impl<W: World> Walker<'_, W> {
         let statuses = vec![self.dice.pick(&Status::ALL).expect("four"), Status::Failed];
         let lines_max = u32::try_from(self.dice.below(20) + 1).expect("small");
         let select = Select::Statuses(statuses.clone());
-        let step = Reprocess { batch: id, select, generation: None, lines_max, window_secs: None };
-        let outcome = self.world.store().reprocess(&Scope::All, step).await;
-        match (self.model.reprocess(id, &statuses, lines_max, now(self.world)), outcome) {
+        let reset_attempts = self.dice.percent(70);
+        let step = Reprocess { lines_max, reset_attempts, ..Reprocess::first(id, select) };
+        let outcome = self.world.store().reprocess(&Scope::All, step.clone()).await;
+        match (self.model.reprocess(&step, &statuses, now(self.world)), outcome) {
             (Some(moved), Ok(done)) => {
                 let generation = self.model.batches[&id].generation;
                 assert_eq!((done.moved, done.generation), (moved, generation), "{}", self.story);
@@ -466,6 +508,20 @@ impl<W: World> Walker<'_, W> {
             (None, Err(error)) => assert_eq!(error.kind, Kind::Refused, "{}", self.story),
             other => panic!("{}: {other:?}", self.story),
         }
+    }
+
+    /// Some lines of a batch, anywhere: those that wait are due, those that are held are counted.
+    async fn try_now(&mut self) {
+        let id = self.any_batch();
+        let total = self.targets.len() as u64 * LINES_PER_LANE;
+        let from = self.dice.below(total) + 1;
+        let lines = LineSet::range(from, from + self.dice.below(total));
+        let lines = lines.union(&LineSet::range(1, self.dice.below(4) + 1));
+        let tried = self.world.store().try_now(&Scope::All, id, lines.clone()).await.unwrap();
+        let (due, leased) = self.model.try_now(id, &lines, now(self.world));
+        assert_eq!((tried.due, tried.leased), (due, leased), "{}", self.story);
+        let again = self.world.store().try_now(&Scope::All, id, lines).await.unwrap();
+        assert_eq!((again.due, again.leased), (0, leased), "{}: a repeat", self.story);
     }
 
     async fn close(&mut self) {

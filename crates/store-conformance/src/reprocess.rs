@@ -12,7 +12,7 @@ use crate::World;
 use crate::fixture::*;
 
 fn step(batch: BatchId, select: Select) -> Reprocess {
-    Reprocess { batch, select, generation: None, lines_max: 1000, window_secs: None }
+    Reprocess { lines_max: 1000, ..Reprocess::first(batch, select) }
 }
 
 fn statuses(statuses: &[Status]) -> Select {
@@ -45,7 +45,7 @@ pub async fn lines_of_a_status_run_again(world: &impl World) {
     worker.close(id).await;
     pass(world, 1000);
     let done = reprocess(store, step(id, statuses(&[Status::Failed, Status::NotFound]))).await;
-    assert_eq!(done, Reprocessed { generation: 1, moved: 3, more: false });
+    assert_eq!((done.generation, done.moved, done.more), (1, 3, false));
 
     let open = batch(store, id).await;
     assert_eq!((open.state, open.generation), (State::InProgress, 1));
@@ -122,7 +122,7 @@ pub async fn a_reprocess_that_matches_nothing_changes_nothing(world: &impl World
     worker.drain(all_good, &[MODEL]).await;
     let before = batch(store, all_good).await;
     let done = reprocess(store, step(all_good, statuses(&[Status::Failed]))).await;
-    assert_eq!(done, Reprocessed { generation: 0, moved: 0, more: false });
+    assert_eq!((done.generation, done.moved, done.more), (0, 0, false));
     assert_eq!(batch(store, all_good).await, before);
     check(store, id).await;
 }
@@ -138,7 +138,7 @@ pub async fn steps_continue_with_the_generation_of_the_first(world: &impl World)
     let all = statuses(&[Status::Completed]);
     let first = Reprocess { lines_max: 4, ..step(id, all.clone()) };
     let done = reprocess(store, first.clone()).await;
-    assert_eq!(done, Reprocessed { generation: 1, moved: 4, more: true });
+    assert_eq!((done.generation, done.moved, done.more, done.next), (1, 4, true, 5));
     check(store, id).await;
     let tranche = worker.take(10).await;
     assert_eq!(seqs(&tranche).to_string(), "0-3", "the lowest lines go first");
@@ -216,7 +216,8 @@ pub async fn reprocessing_keeps_the_history(world: &impl World) {
     let attempts = store.attempts(&scope("ada"), id, 1).await.unwrap();
     let told: Vec<_> = attempts.iter().map(|row| (row.generation, row.attempt)).collect();
     assert_eq!(told, [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2)]);
-    assert_eq!(attempts[2].class, Class::Reprocessed);
+    let put_back: Vec<_> = attempts.iter().map(|row| row.put_back).collect();
+    assert_eq!(put_back, [false, false, true, false, false]);
     check(store, id).await;
 }
 
@@ -264,7 +265,9 @@ pub async fn an_old_result_stays_in_the_history(world: &impl World) {
     for (line, word) in (1..).zip(words) {
         let attempts = store.attempts(&scope("ada"), id, line).await.unwrap();
         let [old] = attempts.as_slice() else { panic!("one entry for line {line}: {attempts:?}") };
-        assert_eq!((old.class, old.generation, old.attempt), (Class::Reprocessed, 0, 1));
+        let class = if word == "not_found" { Class::NotFound } else { Class::Reprocessed };
+        assert_eq!((old.class, old.put_back), (class, true));
+        assert_eq!((old.generation, old.attempt), (0, 1));
         assert_eq!(old.error_code, word);
         assert!(old.error.contains(&word.replace('_', " ")), "{}", old.error);
         assert_eq!(old.created_at, now(world));
@@ -354,8 +357,13 @@ pub async fn tries_are_counted_for_many_lines_at_once(world: &impl World) {
         worker.record(Outcomes { again, ..Outcomes::of(tranche.lease.held.clone()) }).await;
         pass(world, 1000);
     }
-    let counted =
-        |line, tried, answered, uncounted| AttemptCounts { line, tried, answered, uncounted };
+    let counted = |line, tried, answered, uncounted| AttemptCounts {
+        tried,
+        answered,
+        uncounted,
+        since_miss: if uncounted == 0 { 0 } else { 3 },
+        ..AttemptCounts::none(line)
+    };
     let before = [counted(1, 4, 2, 1), counted(2, 4, 2, 1)];
     assert_eq!(store.attempt_counts(id, &[4, 2, 1, 99, u64::MAX]).await.unwrap(), before);
     worker.drain(id, &[MODEL]).await;

@@ -320,8 +320,7 @@ async fn steer<S: Store>(store: S, batches: Vec<BatchId>) -> u32 {
     for round in 0..30 {
         let id = dice.pick(&batches).expect("three batches");
         let select = Select::Statuses(vec![Status::Failed, Status::NotFound]);
-        let step =
-            Reprocess { batch: id, select, generation: None, lines_max: 20, window_secs: None };
+        let step = Reprocess { lines_max: 20, ..Reprocess::first(id, select) };
         let outcome = match dice.below(3) {
             0 => patiently(|| store.pause_batch(&all, id, None)).await.map(drop),
             1 => patiently(|| store.resume_batch(&all, id, None)).await.map(drop),
@@ -339,13 +338,7 @@ async fn steer<S: Store>(store: S, batches: Vec<BatchId>) -> u32 {
                 let batch = batches[0];
                 store.reprocess(
                     &all,
-                    Reprocess {
-                        batch,
-                        select,
-                        generation: None,
-                        lines_max: 100,
-                        window_secs: None,
-                    },
+                    Reprocess { lines_max: 100, ..Reprocess::first(batch, select) },
                 )
             };
             while patiently(|| store.cancel_batch(&all, batches[0])).await.is_err() {

@@ -20,8 +20,8 @@ use tokio_postgres::tls::NoTlsStream;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, Connection, NoTls, Row, Socket};
 use windrow_domain::millis;
-use windrow_store::Gauges;
 use windrow_store::error::{Error, Kind, Result};
+use windrow_store::{Gauges, pool_wait};
 
 use crate::error::{from_driver, from_pool};
 use crate::migrate::functions_schema;
@@ -105,6 +105,7 @@ pub(crate) struct Db {
     pub(crate) options: Options,
     begin: String,
     begin_early: String,
+    begin_snapshot: String,
     /// How a transaction of several steps ends and is undone: what it set for the session is set back.
     end: String,
     undo: String,
@@ -157,10 +158,22 @@ impl Db {
             false => (BEGIN.to_owned(), format!("; {RESET}; {session}")),
         };
         let bounds = format!("{bounds}; {DURABLE}");
+        let begin_snapshot = begin.replace(BEGIN, BEGIN_SNAPSHOT);
         let begin_early = format!("{begin}; SET LOCAL synchronous_commit = off");
         let (end, undo) = (format!("{COMMIT}{and}"), format!("ROLLBACK{and}"));
         let waits = Arc::default();
-        Ok(Self { pool, config, options, begin, begin_early, end, undo, bounds, waits })
+        Ok(Self {
+            pool,
+            config,
+            options,
+            begin,
+            begin_early,
+            begin_snapshot,
+            end,
+            undo,
+            bounds,
+            waits,
+        })
     }
 
     /// The given time, or none for the database's own.
@@ -175,9 +188,16 @@ impl Db {
 
     #[expect(clippy::disallowed_methods, reason = "a gauge measures; nothing is decided by it")]
     pub(crate) async fn client(&self) -> Result<Object> {
+        // A connection that has to be made first is no sign of a pool that is too busy.
+        let pool = self.pool.status();
+        let is_taken = pool.available == 0 && pool.size >= pool.max_size;
         let began = Instant::now();
         let client = self.pool.get().await;
-        let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let waited = began.elapsed();
+        if is_taken {
+            pool_wait::note(waited);
+        }
+        let micros = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
         self.waits.count.fetch_add(1, Ordering::Relaxed);
         self.waits.micros.fetch_add(micros, Ordering::Relaxed);
         client.map_err(from_pool)
@@ -257,6 +277,16 @@ impl Db {
         self.call_within(Some(begin), calls, &[]).await
     }
 
+    /// Begins a read of several steps that all see the same moment, with its first statements.
+    pub(crate) async fn begin_snapshot(
+        &self,
+        calls: &[Statement<'_>],
+    ) -> Result<(Snapshot<'_>, Vec<Vec<Row>>)> {
+        let snapshot = Snapshot { db: self, client: TransactionClient::of(self.client().await?) };
+        let answers = snapshot.step((Some(&self.begin_snapshot), None), calls).await?;
+        Ok((snapshot, answers))
+    }
+
     /// Without a beginning, the statement is its own transaction.
     async fn call_within(
         &self,
@@ -266,7 +296,7 @@ impl Db {
     ) -> Result<Vec<Vec<Row>>> {
         let client = TransactionClient::of(self.client().await?);
         let answers = self
-            .in_time(self.pipeline(&client, begin.map(|begin| (begin, COMMIT)), calls, after))
+            .in_time(self.pipeline(&client, (begin, begin.map(|_| COMMIT)), calls, after))
             .await?;
         // Answered, well or badly: its transaction has ended.
         client.leave();
@@ -296,7 +326,8 @@ impl Db {
         client: TransactionClient,
         calls: &[Statement<'_>],
     ) -> Result<Vec<Vec<Row>>> {
-        let answers = self.pipeline(&client, Some((&self.bounds, &self.end)), calls, &[]);
+        let frame = (Some(self.bounds.as_str()), Some(self.end.as_str()));
+        let answers = self.pipeline(&client, frame, calls, &[]);
         match self.in_time(answers).await? {
             Ok((answers, _)) => {
                 client.leave();
@@ -333,7 +364,7 @@ impl Db {
     async fn pipeline(
         &self,
         client: &Object,
-        frame: Option<(&str, &str)>,
+        (begin, end): (Option<&str>, Option<&str>),
         calls: &[Statement<'_>],
         after: &[Statement<'_>],
     ) -> Result<(Vec<Vec<Row>>, Afterwards), tokio_postgres::Error> {
@@ -347,9 +378,9 @@ impl Db {
             Some(text) => client.batch_execute(text).await,
             None => Ok(()),
         };
-        let ended = join(say(frame.map(|(_, end)| end)), run(after, outside));
+        let ended = join(say(end), run(after, outside));
         let (begun, (answers, (committed, afterwards))) =
-            join(say(frame.map(|(begin, _)| begin)), join(run(calls, inside), ended)).await;
+            join(say(begin), join(run(calls, inside), ended)).await;
         begun?;
         let answers = answers.into_iter().collect::<Result<Vec<_>, _>>()?;
         committed?;
@@ -382,6 +413,7 @@ fn unknown(cause: tokio_postgres::Error) -> Error {
 const FLUSH: Statement<'static> = Statement { sql: sql!("record/flush"), params: &[] };
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+const BEGIN_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 const COMMIT: &str = "COMMIT";
 /// Undoes whatever a script may have done to its session. What is prepared stays.
 const RESET: &str = "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; UNLISTEN *; CLOSE ALL; \
@@ -410,6 +442,37 @@ fn bounds(set: &str, [lock_ms, statement_ms, idle_ms]: [u64; 3]) -> String {
         "{set} jit = off; {set} lock_timeout = {lock_ms}; {set} statement_timeout = {statement_ms}; \
          {set} idle_in_transaction_session_timeout = {idle_ms}"
     )
+}
+
+/// A read of several steps that see the same moment. It holds a connection and no lock.
+pub(crate) struct Snapshot<'d> {
+    db: &'d Db,
+    client: TransactionClient,
+}
+
+impl Snapshot<'_> {
+    /// The next step.
+    pub(crate) async fn rows(&self, sql: Sql, params: &[Param<'_>]) -> Result<Vec<Row>> {
+        let mut answers = self.step((None, None), &[Statement { sql, params }]).await?;
+        Ok(answers.pop().unwrap_or_default())
+    }
+
+    /// The last step.
+    pub(crate) async fn last(self, calls: &[Statement<'_>]) -> Result<Vec<Vec<Row>>> {
+        let answers = self.step((None, Some(COMMIT)), calls).await?;
+        self.client.leave();
+        Ok(answers)
+    }
+
+    async fn step(
+        &self,
+        frame: (Option<&str>, Option<&str>),
+        calls: &[Statement<'_>],
+    ) -> Result<Vec<Vec<Row>>> {
+        let answers = self.db.pipeline(&self.client, frame, calls, &[]);
+        let (answers, _) = self.db.in_time(answers).await?.map_err(from_driver)?;
+        Ok(answers)
+    }
 }
 
 /// A connection inside a transaction that takes several steps. When the steps are given up half way,

@@ -13,7 +13,9 @@ use tokio_postgres::types::Type;
 use windrow_domain::FileId;
 use windrow_store::Scope;
 use windrow_store::error::{Error, Kind, Result};
-use windrow_store::ingest::{Chunk, File, FileState, FileVerdict, Ingest, NewFile, Span};
+use windrow_store::ingest::{
+    Chunk, File, FileDescription, FileState, FileVerdict, Ingest, NewFile, Span,
+};
 
 use crate::db::{Param, Sql, Statement, TransactionClient, sql};
 use crate::error::from_driver;
@@ -62,6 +64,23 @@ impl Ingest for PostgresBackend {
         let params = [(&file.0 as _, Type::UUID), (&expires_at as _, Type::TIMESTAMPTZ)];
         let found = self.db.rows(sql!("ingest/expire_file"), &params).await?;
         found.first().map(|_| ()).ok_or_else(|| Error::of(Kind::Missing))
+    }
+
+    async fn describe_file(&self, file: FileId, description: FileDescription) -> Result<()> {
+        let original = description.original.as_ref();
+        let params = [
+            (&self.db.now() as _, Type::TIMESTAMPTZ),
+            (&file.0 as _, Type::UUID),
+            (&description.head as _, Type::TEXT),
+            (&original.map(|original| &original.place) as _, Type::TEXT),
+            (&original.map(|original| original.bytes.cast_signed()) as _, Type::INT8),
+        ];
+        let found = self.db.rows(sql!("ingest/describe_file"), &params).await?;
+        match found.first() {
+            Some(row) if row.get("fits") => Ok(()),
+            Some(_) => Err(Error::of(Kind::Conflict).because("its original is somewhere else")),
+            None => Err(Error::of(Kind::Missing).because("it is not open")),
+        }
     }
 
     async fn seal_file(&self, file: FileId, verdict: FileVerdict) -> Result<File> {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
+use windrow_domain::attempt::Class;
 use windrow_domain::text::without_nul;
 use windrow_domain::{BatchId, LeaseId, LeaseProof, LineSet};
 use windrow_store::error::{Error, Kind, Result};
@@ -185,6 +186,7 @@ struct Arrays<'a> {
     result_responses: Vec<Option<&'a [u8]>>,
     result_shapeds: Vec<Option<Cow<'a, str>>>,
     result_normaliseds: Vec<Option<Cow<'a, str>>>,
+    result_classes: Vec<Option<&'static str>>,
     again_leases: Vec<i32>,
     again_lines: Vec<i64>,
     again_classes: Vec<&'static str>,
@@ -236,6 +238,7 @@ impl<'a> Arrays<'a> {
             self.result_responses.push(line.response.as_deref());
             self.result_shapeds.push(line.shaped.as_deref().map(without_nul));
             self.result_normaliseds.push(line.normalised.as_deref().map(without_nul));
+            self.result_classes.push(line.class.map(Class::as_str));
         }
     }
 
@@ -292,6 +295,7 @@ impl<'a> Arrays<'a> {
             (&self.result_responses, Type::BYTEA_ARRAY),
             (&self.result_shapeds, Type::TEXT_ARRAY),
             (&self.result_normaliseds, Type::TEXT_ARRAY),
+            (&self.result_classes, Type::TEXT_ARRAY),
             (&self.again_leases, Type::INT4_ARRAY),
             (&self.again_lines, Type::INT8_ARRAY),
             (&self.again_classes, Type::TEXT_ARRAY),

@@ -11,7 +11,7 @@ use windrow_domain::{
 };
 use windrow_store::batch::Batch;
 use windrow_store::error::{Error, Kind, Result};
-use windrow_store::ingest::{File, Output};
+use windrow_store::ingest::{File, Original, Output};
 use windrow_store::inspect::Holder;
 use windrow_store::key::Key;
 use windrow_store::member::{Member, ProcessLock};
@@ -28,6 +28,15 @@ where
 {
     let text: &str = row.get(column);
     text.parse().map_err(|cause: T::Err| corrupt(column, cause))
+}
+
+/// The same, or nothing.
+pub(crate) fn read_opt<T: FromStr>(row: &Row, column: &'static str) -> Result<Option<T>>
+where
+    T::Err: std::fmt::Display,
+{
+    let text: Option<&str> = row.get(column);
+    text.map(|text| text.parse().map_err(|cause: T::Err| corrupt(column, cause))).transpose()
 }
 
 pub(crate) fn name<T: TryFrom<String>>(row: &Row, column: &'static str) -> Result<T>
@@ -88,7 +97,16 @@ pub(crate) fn file(row: &Row) -> Result<File> {
         endpoint: row.get("endpoint"),
         expires_at: row.get("expires_at"),
         output: output(row),
+        head: row.get("head"),
+        original: original(row),
     })
+}
+
+/// What an upload was cut from; its bytes are in a storage, as those of an output are.
+fn original(row: &Row) -> Option<Original> {
+    let (place, bytes): (Option<String>, Option<i64>) =
+        (row.get("place"), row.get("original_bytes"));
+    Some(Original { place: place?, bytes: bytes?.cast_unsigned() })
 }
 
 /// A batch's output, whose bytes are in a storage.
@@ -141,7 +159,14 @@ pub(crate) fn batch(row: &Row) -> Result<Batch> {
         },
         output_secs: row.get::<_, Option<i64>>("output_secs").map(i64::cast_unsigned),
         counts: counts(row),
+        recipe_hash: recipe_hash(row)?,
     })
+}
+
+/// The hash of the recipe that a batch was made with.
+pub(crate) fn recipe_hash(row: &Row) -> Result<Option<[u8; 32]>> {
+    let hash: Option<&[u8]> = row.get("recipe_hash");
+    hash.map(TryFrom::try_from).transpose().map_err(|cause| corrupt("recipe_hash", cause))
 }
 
 pub(crate) fn lease(row: &Row) -> Result<Lease> {

@@ -12,7 +12,8 @@ use rusqlite::{Row, params};
 use uuid::Uuid;
 use windrow_domain::{BatchId, FileId, Target};
 use windrow_store::ingest::{
-    Chunk, File, FileState, FileVerdict, Ingest, NewFile, NewLane, Output, Span,
+    Chunk, File, FileDescription, FileState, FileVerdict, Ingest, NewFile, NewLane, Original,
+    Output, Span,
 };
 use windrow_store::{Error, Kind, Result, Scope};
 
@@ -34,6 +35,10 @@ impl Ingest for SqliteBackend {
 
     async fn expire_file(&self, file: FileId, expires_at: Timestamp) -> Result<()> {
         self.write(move |tx| expire(tx, file, expires_at)).await
+    }
+
+    async fn describe_file(&self, file: FileId, description: FileDescription) -> Result<()> {
+        self.write(move |tx| describe(tx, file, &description)).await
     }
 
     async fn seal_file(&self, file: FileId, verdict: FileVerdict) -> Result<File> {
@@ -62,7 +67,16 @@ pub(crate) fn read_file(row: &Row<'_>) -> rusqlite::Result<File> {
         expires_at: rows::time_opt(row, 10)?,
         output: read_output(row)?,
         endpoint: row.get(13)?,
+        head: row.get(14)?,
+        original: read_original(row)?,
     })
+}
+
+/// What an upload was cut from; its bytes are in a storage, as those of an output are.
+fn read_original(row: &Row<'_>) -> rusqlite::Result<Option<Original>> {
+    let (place, bytes): (Option<String>, Option<i64>) = (row.get(11)?, row.get(15)?);
+    let original = |(place, bytes): (_, i64)| Original { place, bytes: bytes.cast_unsigned() };
+    Ok(place.zip(bytes).map(original))
 }
 
 /// A batch's output, whose bytes are in a storage.
@@ -216,6 +230,26 @@ fn expire(tx: &Tx<'_>, file: FileId, expires_at: Timestamp) -> Result<()> {
         0 => Err(Error::of(Kind::Missing)),
         _ => Ok(()),
     }
+}
+
+fn describe(tx: &Tx<'_>, file: FileId, description: &FileDescription) -> Result<()> {
+    let open = find(tx, file)?;
+    if open.state != FileState::Open {
+        return Err(Error::of(Kind::Missing).because("it is not open"));
+    }
+    let original = description.original.as_ref();
+    let said = open.original.zip(original);
+    if said.is_some_and(|(before, now)| before.place != now.place) {
+        return Err(Error::of(Kind::Conflict).because("its original is somewhere else"));
+    }
+    let described = params![
+        file.0.into_bytes(),
+        description.head,
+        original.map(|original| &original.place),
+        original.map(|original| rows::int(original.bytes)),
+        tx.now
+    ];
+    tx.run(sql!("ingest/describe_file"), described).map(|_| ())
 }
 
 /// Fixes an open file; a repeat finds it fixed already.

@@ -5,6 +5,7 @@
 
 use async_trait::async_trait;
 use rusqlite::params;
+use windrow_domain::attempt::Class;
 use windrow_domain::{InstanceId, Lease};
 use windrow_store::Result;
 use windrow_store::record::{
@@ -108,7 +109,8 @@ pub(crate) fn insert_results(tx: &Tx<'_>, lease: &Lease, finished: &[&Finished])
             line.error,
             line.shaped,
             line.response.as_deref(),
-            line.normalised
+            line.normalised,
+            line.class.map(Class::as_str)
         ];
         statement.execute(result).map_err(|cause| tx.failed(cause))?;
     }

@@ -6,7 +6,7 @@ use std::error::Error as StdError;
 use std::str::FromStr;
 
 use jiff::Timestamp;
-use rusqlite::types::Type;
+use rusqlite::types::{Type, ValueRef};
 use rusqlite::{Error, Result, Row};
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
@@ -52,6 +52,17 @@ pub(crate) fn time_opt(row: &Row<'_>, column: usize) -> Result<Option<Timestamp>
 pub(crate) fn parsed<T: FromStr<Err: ToString>>(row: &Row<'_>, column: usize) -> Result<T> {
     let text = row.get_ref(column)?.as_str()?;
     text.parse().map_err(|cause: T::Err| bad(column, cause.to_string()))
+}
+
+/// The same, or nothing.
+pub(crate) fn parsed_opt<T: FromStr<Err: ToString>>(
+    row: &Row<'_>,
+    column: usize,
+) -> Result<Option<T>> {
+    match row.get_ref(column)? {
+        ValueRef::Null => Ok(None),
+        _ => parsed(row, column).map(Some),
+    }
 }
 
 /// A name with bounds of its own.

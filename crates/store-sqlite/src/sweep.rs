@@ -149,11 +149,12 @@ fn prune(tx: &Tx<'_>, retention: &Retention, limit: u32) -> Result<Pruned> {
 }
 
 /// Tables of a deleted batch and of a dropped file, the row that names it last.
-const OF_BATCH: [&str; 7] = [
+const OF_BATCH: [&str; 8] = [
     sql!("sweep/reap_results"),
     sql!("sweep/reap_results_before"),
     sql!("sweep/reap_attempts"),
     sql!("sweep/reap_acts"),
+    sql!("sweep/reap_recipes"),
     sql!("sweep/reap_returned"),
     sql!("sweep/reap_lanes"),
     sql!("sweep/reap_batch"),

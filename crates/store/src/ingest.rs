@@ -11,12 +11,15 @@ use serde::{Deserialize, Serialize};
 use windrow_domain::lane::LANES_MAX;
 use windrow_domain::{BatchId, FileId, LaneNo, OutputKind, Owner, Target};
 
+use crate::finalise::OUTPUT_NAME_BYTES_MAX;
 use crate::{Result, Scope, error};
 
 /// Most errors kept of a file that does not validate.
 pub const ERRORS_MAX: usize = 1000;
 /// Longest endpoint that all requests of a file ask for.
 pub const ENDPOINT_BYTES_MAX: usize = 2048;
+/// Longest head of a file.
+pub const FILE_HEAD_BYTES_MAX: usize = 256 << 10;
 /// Most lines of one chunk.
 pub const CHUNK_LINES_MAX: usize = 65_536;
 /// Most bytes of one chunk, one line more or less.
@@ -261,6 +264,44 @@ impl Output {
     }
 }
 
+/// The bytes that a file was cut from, where its lines are not these bytes: a sheet, pictures, an archive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Original {
+    /// Its name in the storage.
+    pub place: String,
+    /// Its size in bytes, as far as it is known yet.
+    pub bytes: u64,
+}
+
+/// What is said of a file while it is open. What is none here stays as it was said before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileDescription {
+    /// How its rows are read; see [`File::head`].
+    pub head: Option<String>,
+    /// What it was cut from. It is said before the first byte goes to the storage: then the sweep finds the
+    /// bytes of a file that is given up.
+    pub original: Option<Original>,
+}
+
+impl FileDescription {
+    /// What holds once this was said, too.
+    pub fn add(&mut self, later: Self) {
+        self.head = later.head.or_else(|| self.head.take());
+        self.original = later.original.or_else(|| self.original.take());
+    }
+
+    /// `Invalid` when the head or the place is too long, or holds what no database keeps.
+    pub fn check(&self) -> Result<()> {
+        if let Some(head) = &self.head {
+            error::text("head", head, FILE_HEAD_BYTES_MAX)?;
+        }
+        match &self.original {
+            Some(original) => error::text("place", &original.place, OUTPUT_NAME_BYTES_MAX),
+            None => Ok(()),
+        }
+    }
+}
+
 /// A file as others see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct File {
@@ -290,6 +331,13 @@ pub struct File {
     pub expires_at: Option<Timestamp>,
     /// Which batch made it; none for an upload.
     pub output: Option<Output>,
+    /// How its rows are read, up to [`FILE_HEAD_BYTES_MAX`]: a text that the engine writes and the store does
+    /// not read. None in lists, where it would be large many times.
+    #[serde(skip)]
+    pub head: Option<String>,
+    /// What it was cut from, when its lines are not the bytes that came.
+    #[serde(skip)]
+    pub original: Option<Original>,
 }
 
 /// The stage that takes lines in.
@@ -306,6 +354,11 @@ pub trait Ingest {
     /// Says when the sweep may drop a file that is still open, for a caller that learns it late. A file
     /// that is not open is `Missing`: once others see it, nothing of it changes.
     async fn expire_file(&self, file: FileId, expires_at: Timestamp) -> Result<()>;
+
+    /// Says how the rows of a file that is still open are read, and what it was cut from. Repeatable; what is
+    /// said later counts. A file that is not open is `Missing`; another place for its original is a
+    /// `Conflict`, since the bytes at the first would be lost.
+    async fn describe_file(&self, file: FileId, description: FileDescription) -> Result<()>;
 
     /// Fixes the file: its lanes and totals never change again. A repeat gives the same file.
     async fn seal_file(&self, file: FileId, verdict: FileVerdict) -> Result<File>;

@@ -35,6 +35,8 @@ pub mod member;
 pub mod message;
 pub mod object;
 pub mod partition;
+pub mod pool_wait;
+pub mod recipe;
 pub mod record;
 pub mod sweep;
 pub mod time;

@@ -1,7 +1,8 @@
 //! Recording: outcomes become results, or lines that come back later; then the next claim.
 //!
 //! Holds throughout: a stale lease changes nothing; an outcome counts only for a line that is
-//! outstanding, so repeating a turn after a lost reply changes nothing; results are insert-only.
+//! outstanding, so repeating a turn after a lost reply changes nothing; a result is written once: only
+//! [`crate::Batches::reshape`] changes a part of one.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -42,6 +43,8 @@ pub struct Finished {
     pub shaped: Option<String>,
     /// The input in canonical form, where wanted (JSON).
     pub normalised: Option<String>,
+    /// What kind of trouble ended it; none for a line that is well, was skipped, or whose worker was lost.
+    pub class: Option<Class>,
     /// A stable word for what went wrong.
     pub error_code: Option<String>,
     /// A sentence about what went wrong.
@@ -61,6 +64,7 @@ impl Finished {
             response: None,
             shaped: None,
             normalised: None,
+            class: None,
             error_code: None,
             error: None,
         }

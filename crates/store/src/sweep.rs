@@ -52,10 +52,10 @@ pub struct Reaped {
     pub more: bool,
 }
 
-/// A dropped output whose bytes are still in the storage.
+/// A dropped output, or the original of a dropped file, whose bytes are still in the storage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DroppedOutput {
-    /// The id of the output.
+    /// The id of the output or file.
     pub file: FileId,
     /// Its name in the storage.
     pub place: String,
@@ -80,7 +80,8 @@ pub trait Sweep {
     /// Marks for removal up to `limit` each of what is past its retention; outputs go with their batch.
     async fn prune(&self, retention: Retention, limit: u32) -> Result<Pruned>;
 
-    /// Up to `limit` dropped outputs whose bytes are still in the storage, as far as is known.
+    /// Up to `limit` dropped outputs, and originals of dropped files, whose bytes are still in the storage, as
+    /// far as is known.
     async fn find_dropped_outputs(&self, limit: u32) -> Result<Vec<DroppedOutput>>;
 
     /// Notes that the bytes of these outputs are gone. One that is no longer dropped, or whose place
@@ -88,6 +89,6 @@ pub trait Sweep {
     async fn forget_outputs(&self, outputs: &[DroppedOutput]) -> Result<()>;
 
     /// Deletes up to about `rows_max` rows of dropped files and deleted batches. A dropped output
-    /// stays until it was forgotten, so that its bytes can be found.
+    /// or original stays until it was forgotten, so that its bytes can be found.
     async fn reap(&self, rows_max: u32) -> Result<Reaped>;
 }

@@ -18,6 +18,9 @@ macro_rules! each_stage {
             open_file(file: NewFile) -> () { "open file", file.id, Ok(()) }
             add_lines(file: FileId, chunk: Chunk) -> () { "add lines to file", file, Ok(()) }
             expire_file(file: FileId, expires_at: Timestamp) -> () { "expire file", file, Ok(()) }
+            describe_file(file: FileId, description: FileDescription) -> () {
+                "describe file", file, description.check()
+            }
             seal_file(file: FileId, verdict: FileVerdict) -> File { "seal file", file, verdict.check() }
             drop_file(scope: &Scope, file: FileId) -> () { "drop file", file, Ok(()) }
         }}
@@ -38,6 +41,12 @@ macro_rules! each_stage {
             }
             reprocess(scope: &Scope, step: Reprocess) -> Reprocessed {
                 "reprocess batch", step.batch, step.check()
+            }
+            try_now(scope: &Scope, batch: BatchId, lines: LineSet) -> TriedNow {
+                "try lines now of batch", batch, check_tried_now(&lines)
+            }
+            reshape(scope: &Scope, batch: BatchId, rows: Vec<Reshaped>) -> u64 {
+                "reshape batch", batch, check_reshaped(&rows)
             }
             delete_batch(scope: &Scope, batch: BatchId) -> () { "delete batch", batch, Ok(()) }
             move_batch(
@@ -130,6 +139,12 @@ macro_rules! each_stage {
             audit_log(scope: &Scope, batch: BatchId) -> Vec<AuditEntry> {
                 "read audit log of batch", batch, Ok(())
             }
+            recipes(scope: &Scope, batch: BatchId) -> Vec<BatchRecipe> {
+                "read recipes of batch", batch, Ok(())
+            }
+            job_definition(batch: BatchId) -> JobDefinition {
+                "read definition of batch", batch, Ok(())
+            }
             attempts(scope: &Scope, batch: BatchId, line: u64) -> Vec<PastAttempt> {
                 "read attempts of batch", batch, Ok(())
             }
@@ -141,6 +156,9 @@ macro_rules! each_stage {
             }
             finished(scope: &Scope, query: FinishedQuery) -> Page<FinishedLine> {
                 "list finished lines", "", check_limit(query.limit)
+            }
+            rows(scope: &Scope, query: RowsQuery) -> Page<BatchRow> {
+                "list rows of batch", query.batch, query.check()
             }
             verify(batch: BatchId) -> BatchRows { "verify batch", batch, Ok(()) }
         }}
@@ -311,13 +329,14 @@ pub mod names {
     pub use jiff::Timestamp;
     pub use windrow_domain::upstream::MarkSecret;
     pub use windrow_domain::{
-        BatchId, DeadLetterId, FileId, InstanceId, KeyId, LeaseId, Owner, PartitionNo, Stream,
-        Target, UpstreamId,
+        BatchId, DeadLetterId, FileId, InstanceId, KeyId, LeaseId, LineSet, Owner, PartitionNo,
+        Stream, Target, UpstreamId,
     };
 
     pub use crate::audit_log::{AuditEntry, NewAuditEntry};
     pub use crate::batch::{
-        Batch, Continue, NewBatch, Reprocess, Reprocessed, check_move, check_window,
+        Batch, Continue, NewBatch, Reprocess, Reprocessed, Reshaped, TriedNow, check_move,
+        check_reshaped, check_tried_now, check_window,
     };
     pub use crate::call::{
         Call, CallKey, CallStats, CallsQuery, NewCall, ObjectRetries, RetriesQuery, StatsQuery,
@@ -326,10 +345,11 @@ pub mod names {
     pub use crate::claim::{Extended, Poll, Polled, check_lease_ms};
     pub use crate::event::{Append, Appended, Event, Snapshot, check_appends};
     pub use crate::finalise::{Finalisation, NewOutput, Rows, check_outputs};
-    pub use crate::ingest::{Chunk, File, FileVerdict, LineError, NewFile};
+    pub use crate::ingest::{Chunk, File, FileDescription, FileVerdict, LineError, NewFile};
     pub use crate::inspect::{
-        AttemptCounts, BatchRows, BatchesQuery, FileLane, FilesQuery, FinishedLine, FinishedQuery,
-        Holder, LaneStatus, Page, PastAttempt, PendingLine, PendingQuery, check_limit,
+        AttemptCounts, BatchRow, BatchRows, BatchesQuery, FileLane, FilesQuery, FinishedLine,
+        FinishedQuery, Holder, LaneStatus, Page, PastAttempt, PendingLine, PendingQuery, RowsQuery,
+        check_limit,
     };
     pub use crate::key::{Key, KeysQuery, NewKey, check_touched};
     pub use crate::member::{Evidence, Member, NewMember, check_duty};
@@ -340,6 +360,7 @@ pub mod names {
     };
     pub use crate::object::{ObjectKey, check_objects};
     pub use crate::partition::{Fence, Partition, Setup, Taken};
+    pub use crate::recipe::{BatchRecipe, JobDefinition};
     pub use crate::record::{Reply, Turn};
     pub use crate::sweep::{DroppedOutput, Lost, Pruned, Reaped, Retention};
     pub use crate::transactional::{Script, check_script_ms};

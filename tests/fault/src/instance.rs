@@ -71,7 +71,7 @@ impl Bounds {
     pub fn options(&self) -> Options {
         let retry = Policy {
             attempts_max: self.attempts_max,
-            attempts_not_found_max: self.attempts_max,
+            attempts_not_found_max: Some(self.attempts_max),
             backoff_ms_min: 20,
             backoff_ms_max: 300,
             ..Policy::default()

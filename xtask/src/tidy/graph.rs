@@ -1,10 +1,12 @@
-//! The arrows between crates point one way: `cli → server → engine → store → domain`.
+//! The arrows between crates point one way: `cli → server → engine → store → domain`, and
+//! `engine → recipe → domain`.
 
 use super::manifest::{self, Kind};
 use super::{Complaint, Workspace};
 
 const DOMAIN: &str = "windrow-domain";
 const STORE: &str = "windrow-store";
+const RECIPE: &str = "windrow-recipe";
 const ENGINE: &str = "windrow-engine";
 const SQLITE: &str = "windrow-store-sqlite";
 const POSTGRES: &str = "windrow-store-postgres";
@@ -17,17 +19,28 @@ const ARROWS: &[(&str, &[&str])] = &[
     (SQLITE, &[DOMAIN, STORE]),
     (POSTGRES, &[DOMAIN, STORE]),
     ("windrow-store-conformance", &[DOMAIN, STORE]),
-    (ENGINE, &[DOMAIN, STORE]),
+    (RECIPE, &[DOMAIN]),
+    (ENGINE, &[DOMAIN, STORE, RECIPE]),
     ("windrow-brokers", &[DOMAIN, STORE, ENGINE]),
-    ("windrow-server", &[DOMAIN, STORE, ENGINE]),
+    ("windrow-server", &[DOMAIN, STORE, RECIPE, ENGINE]),
     ("windrow", &[DOMAIN, STORE, ENGINE, SQLITE, POSTGRES]),
     (
         "windrow-cli",
-        &[DOMAIN, STORE, ENGINE, SQLITE, POSTGRES, "windrow", "windrow-brokers", "windrow-server"],
+        &[
+            DOMAIN,
+            STORE,
+            RECIPE,
+            ENGINE,
+            SQLITE,
+            POSTGRES,
+            "windrow",
+            "windrow-brokers",
+            "windrow-server",
+        ],
     ),
     (TESTKIT, &[DOMAIN]),
     ("windrow-sim", &[DOMAIN, STORE, ENGINE, SQLITE, TESTKIT]),
-    ("windrow-bench", &[DOMAIN, STORE, ENGINE, SQLITE, POSTGRES, TESTKIT]),
+    ("windrow-bench", &[DOMAIN, STORE, RECIPE, ENGINE, SQLITE, POSTGRES, TESTKIT]),
     ("windrow-fault", &["windrow", TESTKIT]),
     ("windrow-e2e", &["windrow", "windrow-fault", TESTKIT]),
     // Kept light, since every command waits for it to build.

@@ -247,8 +247,9 @@ pub(crate) const KEYS: &[Key] = &[
         "longest lease"),
     key!("max_attempts_error", true, Whole 1..=1000, engine.retry.attempts_max,
         "maximum attempts per line"),
-    key!("max_attempts_not_found", true, Whole 1..=1000, engine.retry.attempts_not_found_max,
-        "maximum attempts per line that the upstream answers with not found"),
+    key!("max_attempts_not_found", true, Optional 1..=1000, engine.retry.attempts_not_found_max,
+        "maximum attempts per line that the upstream answers with not found, and strategies per row; none for 2 \
+         and for all strategies"),
     key!("backoff_ms_min", false, Whole 1..=DAY_MS, engine.retry.backoff_ms_min,
         "longest delay before the second attempt; doubles with each further one"),
     key!("backoff_timeout_ms_min", false, Whole 1..=DAY_MS, engine.retry.backoff_timeout_ms_min,

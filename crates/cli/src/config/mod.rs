@@ -511,7 +511,7 @@ mod tests {
         assert_eq!((slice.slice_ms, slice.claim_min, slice.claim_max), (106, 107, 108));
         assert_eq!(slice.safety_factor, 0.65);
         assert_eq!((slice.lock_floor_ms, slice.lock_cap_ms), (109, 110));
-        assert_eq!((retry.attempts_max, retry.attempts_not_found_max), (111, 112));
+        assert_eq!((retry.attempts_max, retry.attempts_not_found_max), (111, Some(112)));
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod late;
 mod messages;
 mod moved;
 mod readme;
+mod recipe;
 mod results;
 mod run;
 mod same_run;

@@ -21,7 +21,7 @@ fn policy() -> impl Strategy<Value = Policy> {
     (0_u32..8, 0_u32..8, 0_u64..10_000, 0_u64..1_000_000).prop_map(
         |(attempts_max, attempts_not_found_max, backoff_ms_min, backoff_ms_max)| Policy {
             attempts_max,
-            attempts_not_found_max,
+            attempts_not_found_max: Some(attempts_not_found_max),
             backoff_ms_min,
             backoff_ms_max,
             backoff_timeout_ms_min: backoff_ms_min / 2,
@@ -36,7 +36,7 @@ fn policy() -> impl Strategy<Value = Policy> {
 fn wild() -> impl Strategy<Value = Policy> {
     any::<(u32, u32, u64, u64)>().prop_map(|(a, b, c, d)| Policy {
         attempts_max: a,
-        attempts_not_found_max: b,
+        attempts_not_found_max: Some(b),
         backoff_ms_min: c,
         backoff_ms_max: d,
         backoff_timeout_ms_min: d,

@@ -14,10 +14,12 @@ use bytes::Bytes;
 use windrow_domain::attempt::Failure;
 use windrow_domain::control::{breaker, concurrency, pace};
 use windrow_domain::retry;
+use windrow_domain::strategy::Misses;
 use windrow_domain::upstream::MarkSecret;
 use windrow_domain::{BatchId, LaneNo, Route, Target, UpstreamId};
 use windrow_store::upstream::Upstream;
 
+use crate::row_job::RowJob;
 pub use gate::Gate;
 
 /// One attempt of one line.
@@ -41,6 +43,8 @@ pub struct Attempt {
     pub tried: u32,
     /// How many of those got a definitive answer: anything but a failed connection or a timeout.
     pub answered: u32,
+    /// What a row of a table is asked for; none for a line that is a request.
+    pub row: Option<RowTask>,
     /// Asked directly before the line is sent, after every wait: closed, it must not be.
     pub gate: Gate,
 }
@@ -63,6 +67,27 @@ impl Attempt {
     }
 }
 
+/// What an attempt of a row needs beside its bytes.
+#[derive(Clone, Debug)]
+pub struct RowTask {
+    /// How rows of its file are read, and what they are asked for.
+    pub job: Arc<RowJob>,
+    /// What its history says about its strategies.
+    pub misses: Misses,
+}
+
+impl RowTask {
+    /// The strategy that is asked now.
+    pub fn strategy(&self) -> usize {
+        self.misses.strategy(self.job.recipe.strategies())
+    }
+
+    /// The upstream that the strategy names; none when it goes where the batch goes.
+    pub fn upstream(&self) -> Option<UpstreamId> {
+        UpstreamId::new(self.job.recipe.upstream_of(self.strategy())?).ok()
+    }
+}
+
 /// What came of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -72,6 +97,10 @@ pub struct Outcome {
     pub http_status: Option<u16>,
     /// The raw body of the answer, when there was one.
     pub body: Option<Bytes>,
+    /// The columns that a recipe made of the answer (JSON).
+    pub shaped: Option<String>,
+    /// What a recipe made of the row before it asked (JSON).
+    pub normalised: Option<String>,
     /// Whether the target may have seen the request. When it surely has not (no connection), and its
     /// breaker is open, the attempt does not count. A gateway's 502 or 503 is believed as well, but
     /// not for ever.
@@ -115,7 +144,15 @@ impl Outcome {
     }
 
     fn of(verdict: Verdict) -> Self {
-        Self { custom_id: None, http_status: None, body: None, reached: true, verdict }
+        Self {
+            custom_id: None,
+            http_status: None,
+            body: None,
+            shaped: None,
+            normalised: None,
+            reached: true,
+            verdict,
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use windrow_store::{Kind, Scope};
 
 use super::names::{self, OutputNames};
 use super::{Error, Finaliser};
+use crate::ingest::delete_place;
 use crate::storage::{Storage, Stored};
 
 /// Most leftovers of one batch that one closing removes.
@@ -62,7 +63,7 @@ impl Finaliser {
         let mut gone = Vec::new();
         let mut failed = None;
         for output in self.store.find_dropped_outputs(limit).await.map_err(store)? {
-            match storage.delete(&output.place).await {
+            match delete_place(storage, &output.place).await {
                 Ok(()) => gone.push(output),
                 Err(source) => failed = Some(Error::storage("remove dropped outputs", source)),
             }

@@ -1,19 +1,31 @@
 //! Ingest: bytes become the validated lines of a sealed file.
 //!
-//! Three things happen at once, with a bounded queue between each two: blocks are read, parsed on a
+//! Requests come in by [`ingest`]; [`ingest_input`] takes any input (requests, records, sheets, pictures, packed
+//! or not) and finds out what it is. Both are one pipeline. Three things happen at once, with a bounded queue between each two: blocks are read, parsed on a
 //! thread of their own, and written in chunks, whose size follows what the store bears.
 //!
 //! Holds throughout: the bytes that came in are kept exactly; memory does not grow with the file;
 //! a file that fails in the middle is invisible and dropped (by this call if the store
 //! answers, by the sweep otherwise); a file that does not validate is sealed with its errors.
 
+mod archive;
 mod chunks;
+mod csv;
 mod duplicates;
+mod input;
 pub(crate) mod jsonl;
 mod options;
+mod original;
 mod parse;
+mod picture_rows;
+mod recut;
+mod rows;
+mod sheet;
 mod sizer;
 pub(crate) mod split;
+mod table;
+mod unpack;
+mod workbook_check;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,14 +35,24 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::mpsc;
 use windrow_domain::FileId;
-use windrow_store::ingest::{Chunk, File, FileVerdict, LineError, NewFile};
-use windrow_store::{Ingest, Retry, Scope};
+use windrow_store::ingest::{
+    Chunk, File, FileDescription, FileVerdict, LineError, NewFile, Original,
+};
+use windrow_store::{Ingest, Retry, Scope, pool_wait};
 
 use crate::clock::Clock;
+use crate::rows::{Head, WrongKind};
+use crate::storage;
 
+pub(crate) use csv::CsvCutter;
+pub use input::{Recognised, ingest_input, ingest_pictures, recognise};
 pub use options::Options;
-use parse::{Parser, Stopped, ValidationReport};
-use sizer::{Limit, Sizer};
+pub(crate) use original::delete_place;
+pub use original::{PictureArchive, original_place};
+use parse::{Give, Parse, Parser, Stopped, ValidationReport};
+pub use recut::recut;
+use sizer::Sizer;
+pub use unpack::{Packing, Reader, peek};
 
 /// Blocks that wait to be parsed.
 const BLOCKS_WAITING_MAX: usize = 1;
@@ -49,6 +71,12 @@ pub struct Ingested {
     /// Names of a line beside those of a request, with the number of lines that have them; the first few
     /// names. Nothing is done with what stands under them.
     pub unknown_keys: BTreeMap<String, u64>,
+    /// What its rows are; none for a file of requests.
+    pub head: Option<Head>,
+    /// Rows that cannot be read, in order, as far as they are kept. They stop no other row.
+    pub warnings: Vec<LineError>,
+    /// How many such rows there are, kept or not.
+    pub warnings_total: u64,
 }
 
 /// An ingest that did not happen. Nothing of the file is visible.
@@ -78,6 +106,12 @@ pub enum Error {
         /// What the store said.
         source: windrow_store::Error,
     },
+    /// The input is a kind of file that cannot be read. Nothing was stored.
+    #[error(transparent)]
+    WrongKind(#[from] WrongKind),
+    /// The storage did not keep the input.
+    #[error("could not keep the input in the storage")]
+    Storage(#[from] storage::Error),
     /// Ids did not fit in memory, and the temporary file failed.
     #[error("could not use a temporary file for ids after line {after_line}")]
     Spill {
@@ -162,16 +196,9 @@ where
     S: Ingest + Sync + ?Sized,
     R: AsyncRead + Send,
 {
-    let options = options.bounded();
-    let sizer = Sizer::new(&options);
-    let writer = IngestWriter { clock, store, file: file.id, options, sizer, stored: 0.into() };
-    writer.call(|| store.open_file(file.clone())).await?;
-    let done = writer.fill(reader).await;
-    if done.is_err() {
-        // Best effort: the sweep drops what was not sealed.
-        let _ = store.drop_file(&Scope::Owner(file.owner), file.id).await;
-    }
-    done
+    let writer = IngestWriter::new(clock, store, file.id, options);
+    let parser = Parser::new(writer.options.clone(), writer.sizer.limit());
+    writer.within_file(file, writer.fill(reader, Box::new(parser), None)).await
 }
 
 /// The end that talks to the store.
@@ -185,18 +212,51 @@ struct IngestWriter<'s, S: ?Sized> {
     stored: AtomicU64,
 }
 
-impl<S: Ingest + Sync + ?Sized> IngestWriter<'_, S> {
-    async fn fill(&self, reader: impl AsyncRead + Send) -> Result<Ingested, Error> {
+impl<'s, S: Ingest + Sync + ?Sized> IngestWriter<'s, S> {
+    fn new(clock: &'s Clock, store: &'s S, file: FileId, options: Options) -> Self {
+        let options = options.bounded();
+        let sizer = Sizer::new(&options);
+        Self { clock, store, file, options, sizer, stored: 0.into() }
+    }
+
+    /// Opens the file, waits for the work that fills it, and drops the file if that failed.
+    async fn within_file(
+        &self,
+        file: NewFile,
+        work: impl Future<Output = Result<Ingested, Error>> + Send,
+    ) -> Result<Ingested, Error> {
+        self.call(|| self.store.open_file(file.clone())).await?;
+        let done = work.await;
+        if done.is_err() {
+            // Best effort: the sweep drops what was not sealed.
+            let _ = self.store.drop_file(&Scope::Owner(file.owner), file.id).await;
+        }
+        done
+    }
+
+    /// Says where the input will be kept, before it is: then the sweep finds what is given up.
+    async fn describe_original(&self, place: &str) -> Result<(), Error> {
+        let original = Original { place: place.to_owned(), bytes: 0 };
+        let description = FileDescription { head: None, original: Some(original) };
+        self.call(|| self.store.describe_file(self.file, description.clone())).await
+    }
+
+    /// Fills the file with what is read, and seals it.
+    async fn fill(
+        &self,
+        reader: impl AsyncRead + Send,
+        parser: Box<dyn Parse>,
+        original: Option<Original>,
+    ) -> Result<Ingested, Error> {
         let (to_parser, blocks) = mpsc::channel(BLOCKS_WAITING_MAX);
         let (to_writer, chunks) = mpsc::channel(CHUNKS_WAITING_MAX);
-        let (options, rows) = (self.options.clone(), self.sizer.limit());
         // When this call is given up, both channels close and the thread ends by itself.
-        let parser = tokio::task::spawn_blocking(move || parse(blocks, &to_writer, options, rows));
+        let parser = tokio::task::spawn_blocking(move || parse(blocks, &to_writer, parser));
         let (read, written) = self.move_lines(reader, to_parser, chunks).await;
         let parsed = parser.await.expect("the parser does not panic");
         written?;
         match (parsed, read) {
-            (Ok(Parsed::Whole(report)), _) => self.seal(report).await,
+            (Ok(Parsed::Whole(report)), _) => self.seal(report, original).await,
             (Ok(Parsed::Broken(after_line)), Err(ReadError::Read(source))) => {
                 Err(Error::Read { after_line, source })
             }
@@ -206,9 +266,39 @@ impl<S: Ingest + Sync + ?Sized> IngestWriter<'_, S> {
             (Err(Stopped::Spill(source)), _) => {
                 Err(Error::Spill { after_line: self.stored.load(Ordering::Relaxed), source })
             }
+            (Err(Stopped::Read(source)), _) => {
+                Err(Error::Read { after_line: self.stored.load(Ordering::Relaxed), source })
+            }
             (Err(Stopped::Unwanted) | Ok(Parsed::Broken(_)), _) => {
                 unreachable!("the reader and the writer end before the parser, or say why")
             }
+        }
+    }
+
+    /// Fills the file with what `produce` makes on a thread of its own, and seals it.
+    async fn fill_from(
+        &self,
+        produce: impl FnOnce(Give<'_>) -> Result<ValidationReport, Stopped> + Send + 'static,
+        original: Original,
+    ) -> Result<Ingested, Error> {
+        let (to_writer, chunks) = mpsc::channel(CHUNKS_WAITING_MAX);
+        let producer = tokio::task::spawn_blocking(move || {
+            produce(&mut |chunk| to_writer.blocking_send(chunk).map_err(|_| Stopped::Unwanted))
+        });
+        let written = self.write(chunks).await;
+        let produced = producer.await;
+        written?;
+        let after_line = self.stored.load(Ordering::Relaxed);
+        // The libraries that read workbooks and archives may panic over what nobody foresaw.
+        let Ok(produced) = produced else {
+            let source = io::Error::new(io::ErrorKind::InvalidData, "the input cannot be read");
+            return Err(Error::Read { after_line, source });
+        };
+        match produced {
+            Ok(report) => self.seal(report, Some(original)).await,
+            Err(Stopped::Read(source)) => Err(Error::Read { after_line, source }),
+            Err(Stopped::Spill(source)) => Err(Error::Spill { after_line, source }),
+            Err(Stopped::Unwanted) => unreachable!("the writer says why it stopped"),
         }
     }
 
@@ -277,20 +367,31 @@ impl<S: Ingest + Sync + ?Sized> IngestWriter<'_, S> {
     /// One attempt. Each counts by itself: a backoff says nothing about the size of a chunk.
     async fn add(&self, chunk: Chunk) -> windrow_store::Result<()> {
         let (pieces, started_ms) = (chunk.lines.len(), self.clock.millis());
-        let done = self.store.add_lines(self.file, chunk).await;
-        self.sizer.observe(pieces, self.clock.millis() - started_ms, &done);
+        let (done, waited) = pool_wait::watched(self.store.add_lines(self.file, chunk)).await;
+        self.sizer.observe(pieces, self.clock.millis() - started_ms, waited, &done);
         done
     }
 
-    async fn seal(&self, report: ValidationReport) -> Result<Ingested, Error> {
-        let ValidationReport { errors, errors_total, endpoint, unknown_keys } = report;
+    async fn seal(
+        &self,
+        report: ValidationReport,
+        original: Option<Original>,
+    ) -> Result<Ingested, Error> {
+        let ValidationReport { errors, errors_total, endpoint, unknown_keys, .. } = report;
+        let ValidationReport { head, warnings, warnings_total, .. } = report;
+        if head.is_some() || original.is_some() {
+            // A head that is too large is an error of the file, and has no names here.
+            let head = head.as_ref().and_then(Head::to_text);
+            let description = FileDescription { head, original };
+            self.call(|| self.store.describe_file(self.file, description.clone())).await?;
+        }
         let verdict = match (errors.is_empty(), endpoint) {
             (true, Some(endpoint)) => FileVerdict::ValidFor(endpoint),
             (true, None) => FileVerdict::Valid,
             (false, _) => FileVerdict::Invalid(errors.clone()),
         };
         let file = self.call(|| self.store.seal_file(self.file, verdict.clone())).await?;
-        Ok(Ingested { file, errors, errors_total, unknown_keys })
+        Ok(Ingested { file, errors, errors_total, unknown_keys, head, warnings, warnings_total })
     }
 
     /// Makes a store call, again if the store says that it may succeed. All of them are repeatable.
@@ -326,10 +427,8 @@ impl<S: Ingest + Sync + ?Sized> IngestWriter<'_, S> {
 fn parse(
     mut blocks: mpsc::Receiver<Block>,
     to_writer: &mpsc::Sender<Chunk>,
-    options: Options,
-    rows: Limit,
+    mut parser: Box<dyn Parse>,
 ) -> Result<Parsed, Stopped> {
-    let mut parser = Parser::new(options, rows);
     let mut give = |chunk| to_writer.blocking_send(chunk).map_err(|_| Stopped::Unwanted);
     loop {
         match blocks.blocking_recv() {

@@ -66,7 +66,7 @@ impl Options {
     pub(crate) fn policy(&self) -> Policy {
         Policy {
             attempts_max: self.store_attempts_max,
-            attempts_not_found_max: 1,
+            attempts_not_found_max: Some(1),
             backoff_ms_min: millis(self.store_backoff_min),
             backoff_ms_max: millis(self.store_backoff_max),
             ..Policy::default()

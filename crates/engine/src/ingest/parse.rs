@@ -16,6 +16,7 @@ use super::duplicates::{Duplicate, Duplicates};
 use super::jsonl::{self, Fault};
 use super::sizer::Limit;
 use super::split::{Piece, Splitter};
+use crate::rows::Head;
 
 /// Different names that nothing is done with, as far as they are counted.
 const UNKNOWN_NAMES_MAX: usize = 8;
@@ -29,6 +30,8 @@ pub(crate) enum Stopped {
     Unwanted,
     /// The temporary file failed.
     Spill(io::Error),
+    /// What is kept in the storage could not be read.
+    Read(io::Error),
 }
 
 /// What the whole file showed.
@@ -42,9 +45,46 @@ pub(crate) struct ValidationReport {
     pub(crate) endpoint: Option<String>,
     /// How many lines have a name that nothing is done with, by name.
     pub(crate) unknown_keys: BTreeMap<String, u64>,
+    /// What the rows are; none for requests.
+    pub(crate) head: Option<Head>,
+    /// Rows that cannot be read, the first of them; they stop no other row.
+    pub(crate) warnings: Vec<LineError>,
+    /// How many there are, kept or not.
+    pub(crate) warnings_total: u64,
+}
+
+/// Takes chunks as they fill.
+pub(crate) type Give<'g> = &'g mut dyn FnMut(Chunk) -> Result<(), Stopped>;
+
+/// What turns the blocks of an input into chunks.
+pub(crate) trait Parse: Send {
+    /// Lines that were read to their end.
+    fn lines(&self) -> u64;
+
+    /// Takes the next block; gives out chunks as they fill.
+    fn push(&mut self, block: Bytes, give: Give<'_>) -> Result<(), Stopped>;
+
+    /// Gives out the last chunk and says what the file is worth.
+    fn finish(self: Box<Self>, give: Give<'_>) -> Result<ValidationReport, Stopped>;
 }
 
 impl ValidationReport {
+    /// Notes what is wrong with the file.
+    pub(crate) fn note(&mut self, error: LineError) {
+        self.errors_total += 1;
+        if self.errors.len() < ERRORS_MAX {
+            self.errors.push(error);
+        }
+    }
+
+    /// Notes a row that cannot be read.
+    pub(crate) fn warn(&mut self, warning: LineError) {
+        self.warnings_total += 1;
+        if self.warnings.len() < ERRORS_MAX {
+            self.warnings.push(warning);
+        }
+    }
+
     /// Counts names that nothing is done with, the first few of them.
     fn note_unknown(&mut self, names: &[Cow<'_, str>]) {
         for name in names {
@@ -77,27 +117,19 @@ impl Parser {
         };
         Self { splitter, validator }
     }
+}
 
-    /// Lines that were read to their end.
-    pub(crate) fn lines(&self) -> u64 {
+impl Parse for Parser {
+    fn lines(&self) -> u64 {
         self.splitter.lines()
     }
 
-    /// Takes the next block; gives out chunks as they fill.
-    pub(crate) fn push(
-        &mut self,
-        block: Bytes,
-        give: &mut impl FnMut(Chunk) -> Result<(), Stopped>,
-    ) -> Result<(), Stopped> {
+    fn push(&mut self, block: Bytes, give: Give<'_>) -> Result<(), Stopped> {
         let validator = &mut self.validator;
         self.splitter.push(block, &mut |piece| validator.take(piece, give))
     }
 
-    /// Gives out the last chunk and says what the file is worth.
-    pub(crate) fn finish(
-        self,
-        give: &mut impl FnMut(Chunk) -> Result<(), Stopped>,
-    ) -> Result<ValidationReport, Stopped> {
+    fn finish(self: Box<Self>, give: Give<'_>) -> Result<ValidationReport, Stopped> {
         let mut validator = self.validator;
         self.splitter.finish(&mut |piece| validator.take(piece, give))?;
         validator.chunker.cut().map_or(Ok(()), give)?;
@@ -134,11 +166,7 @@ impl Endpoint {
 }
 
 impl Validator {
-    fn take(
-        &mut self,
-        piece: Piece,
-        give: &mut impl FnMut(Chunk) -> Result<(), Stopped>,
-    ) -> Result<(), Stopped> {
+    fn take(&mut self, piece: Piece, give: Give<'_>) -> Result<(), Stopped> {
         let full = match piece {
             // Line 0 sorts before line 1, to which the mark does not belong.
             Piece::Mark(raw) => self.chunker.add(None, 0, raw),
@@ -186,10 +214,7 @@ impl Validator {
     }
 
     fn note(&mut self, error: LineError) {
-        self.report.errors_total += 1;
-        if self.report.errors.len() < ERRORS_MAX {
-            self.report.errors.push(error);
-        }
+        self.report.note(error);
     }
 
     fn verdict(self) -> Result<ValidationReport, Stopped> {
@@ -216,12 +241,12 @@ impl Validator {
     }
 }
 
-fn too_long(bytes_max: usize) -> Fault {
+pub(crate) fn too_long(bytes_max: usize) -> Fault {
     let message = format!("The line is longer than {bytes_max} bytes.");
     Fault { code: "line_too_long", message, param: None }
 }
 
-fn too_many(lines_max: u64) -> Fault {
+pub(crate) fn too_many(lines_max: u64) -> Fault {
     let message = format!("The file holds more than {lines_max} requests; the rest was not read.");
     Fault { code: "too_many_tasks", message, param: None }
 }

@@ -13,6 +13,9 @@ use windrow_store::{Kind, Result};
 
 use super::Options;
 
+/// A call that waited so long for a connection met a pool that is too busy, however it ended.
+const POOL_WAIT_MIN: Duration = Duration::from_millis(1);
+
 /// Most pieces of a chunk, now.
 #[derive(Clone, Debug)]
 pub(crate) struct Limit(Arc<AtomicU32>);
@@ -53,13 +56,19 @@ impl Sizer {
         self.limit.clone()
     }
 
-    /// One call with that many pieces ended so, after that time.
-    pub(crate) fn observe(&self, pieces: usize, elapsed_ms: u64, done: &Result<()>) {
+    /// One call with that many pieces ended so, after that time, of which it waited so long for a connection.
+    pub(crate) fn observe(
+        &self,
+        pieces: usize,
+        elapsed_ms: u64,
+        waited: Duration,
+        done: &Result<()>,
+    ) {
         let pieces = u32::try_from(pieces).unwrap_or(u32::MAX);
         let elapsed_ms = f64::from(u32::try_from(elapsed_ms).unwrap_or(u32::MAX));
         let mut rows = self.rows.lock();
         match done {
-            Ok(()) => rows.observe(pieces, elapsed_ms, false),
+            Ok(()) => rows.observe(pieces, elapsed_ms, waited >= POOL_WAIT_MIN),
             Err(error) if matches!(error.kind, Kind::Busy | Kind::Contended) => {
                 rows.observe(pieces, elapsed_ms, true);
             }

@@ -33,6 +33,34 @@ pub(crate) enum Piece {
     },
 }
 
+/// Something that cuts blocks into pieces.
+pub(crate) trait Cut {
+    /// Lines that were read to their end.
+    fn lines(&self) -> u64;
+
+    /// Takes the next block and gives out every piece that is complete.
+    fn push<E>(
+        &mut self,
+        block: Bytes,
+        give: &mut dyn FnMut(Piece) -> Result<(), E>,
+    ) -> Result<(), E>;
+
+    /// Gives out what is left.
+    fn finish<E>(&mut self, give: &mut dyn FnMut(Piece) -> Result<(), E>) -> Result<(), E>;
+}
+
+/// Parts the byte order mark from the beginning of a file; none while `held` and `block` are too short to
+/// tell. Then `held` keeps them.
+pub(crate) fn take_mark(held: &mut BytesMut, block: &[u8]) -> Option<(Option<Bytes>, Bytes)> {
+    held.extend_from_slice(block);
+    if held.len() < BOM.len() && BOM.starts_with(held) {
+        return None;
+    }
+    let mut block = held.split().freeze();
+    let mark = block.starts_with(BOM).then(|| block.split_to(BOM.len()));
+    Some((mark, block))
+}
+
 /// Cuts blocks into pieces.
 #[derive(Debug)]
 pub(crate) struct Splitter {
@@ -147,6 +175,25 @@ impl Splitter {
             }
         }
         Ok(())
+    }
+}
+
+impl Cut for Splitter {
+    fn lines(&self) -> u64 {
+        Splitter::lines(self)
+    }
+
+    fn push<E>(
+        &mut self,
+        block: Bytes,
+        mut give: &mut dyn FnMut(Piece) -> Result<(), E>,
+    ) -> Result<(), E> {
+        Splitter::push(self, block, &mut give)
+    }
+
+    fn finish<E>(&mut self, mut give: &mut dyn FnMut(Piece) -> Result<(), E>) -> Result<(), E> {
+        let lines = Self::new(self.line_bytes_max);
+        std::mem::replace(self, lines).finish(&mut give)
     }
 }
 

@@ -142,13 +142,18 @@ pub(crate) fn put_body(out: &mut Vec<u8>, body: Option<&[u8]>, usage: Option<&mu
 
 fn is_json(text: &str, usage: Option<&mut Usage>) -> bool {
     if let Some(usage) = usage
-        && memchr::memmem::find(text.as_bytes(), b"\"usage\"").is_some()
-        && let Ok(answer) = serde_json::from_str::<AnswerWithUsage>(text)
+        && let Some(reported) = reported_usage(text.as_bytes())
     {
-        usage.add(&answer.usage);
+        usage.add(&reported);
         return true;
     }
     serde_json::from_str::<IgnoredAny>(text).is_ok()
+}
+
+/// What an answer says it cost, if it does and is JSON.
+pub(crate) fn reported_usage(body: &[u8]) -> Option<usage::ReportedUsage> {
+    memchr::memmem::find(body, b"\"usage\"")?;
+    serde_json::from_slice::<AnswerWithUsage>(body).ok().map(|answer| answer.usage)
 }
 
 /// An answer that says what it cost. Reading it checks the rest, too.

@@ -18,7 +18,7 @@ pub use store_retry::StoreRetry;
 pub use usage::Usage;
 pub use writer::{FileTotals, Source, Written, write};
 
-pub(crate) use line::put_body;
+pub(crate) use line::{put_body, reported_usage};
 
 use crate::storage;
 

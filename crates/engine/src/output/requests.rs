@@ -1,7 +1,7 @@
 //! The requests of a batch's file, in line order, read again from its chunks.
 //!
 //! Holds throughout: lines have the numbers that the ingest gave them, since the same splitter cuts
-//! them; one chunk is in memory; a file that is gone has no requests, and is no reason to fail.
+//! them; one chunk is in memory; a file of rows, or one that is gone, has no requests, and is no reason to fail.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -93,6 +93,8 @@ impl<'a> Requests<'a> {
         if self.file.is_none() {
             let batch = store_retry.ask(|| store.batch(scope, *batch)).await?;
             match store_retry.ask(|| store.file(scope, batch.file)).await {
+                // Rows are no requests: they have no id of their own, and exports show those that never ran.
+                Ok(file) if file.head.is_some() => return self.end(),
                 Ok(file) => self.file = Some(file),
                 Err(error) if error.kind == Kind::Missing => return self.end(),
                 Err(error) => return Err(error),

@@ -1,6 +1,9 @@
 //! What answers say they cost, added up over a batch.
 
 use serde::{Deserialize, Serialize};
+use windrow_recipe::Meta;
+
+use crate::execute::http::Price;
 
 /// Tokens of a batch, with the names that OpenAI's batches give them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +39,7 @@ pub struct Reasoning {
 /// What one answer says; chat completions and responses have different names for the same.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct ReportedUsage {
+pub(crate) struct ReportedUsage {
     prompt_tokens: Option<u64>,
     input_tokens: Option<u64>,
     completion_tokens: Option<u64>,
@@ -46,6 +49,19 @@ pub(super) struct ReportedUsage {
     input_tokens_details: Option<Cached>,
     completion_tokens_details: Option<Reasoning>,
     output_tokens_details: Option<Reasoning>,
+}
+
+impl ReportedUsage {
+    /// Tokens of an answer, and what they cost by that price.
+    pub(crate) fn meta(&self, price: Option<&Price>) -> Meta {
+        let tokens_in = self.input_tokens.or(self.prompt_tokens);
+        let tokens_out = self.output_tokens.or(self.completion_tokens);
+        let millions = |tokens: Option<u64>| tokens.unwrap_or(0) as f64 / 1e6;
+        let known = price.filter(|_| tokens_in.is_some() || tokens_out.is_some());
+        let cost = known
+            .map(|price| millions(tokens_in) * price.input + millions(tokens_out) * price.output);
+        Meta { tokens_in, tokens_out, cost }
+    }
 }
 
 impl Usage {

@@ -7,6 +7,7 @@
 mod error;
 mod open;
 mod read;
+mod seek;
 mod writer;
 
 use std::fmt;
@@ -19,6 +20,7 @@ use object_store::{ObjectStore, ObjectStoreExt as _};
 
 pub use error::{Error, Kind, Result};
 pub use read::Pieces;
+pub(crate) use seek::SeekReader;
 pub use writer::{PART_BYTES, Writer};
 
 /// Marks a file in a folder that is still being written; lists leave such names out.

@@ -4,9 +4,11 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use windrow_domain::attempt::{Failure, Status};
+use jiff::Timestamp;
+use windrow_domain::attempt::{Class, Failure, Status};
 use windrow_domain::millis;
 use windrow_domain::retry::Decision;
+use windrow_domain::strategy::Next;
 use windrow_domain::{BatchId, text};
 use windrow_store::record::{Again, Finished};
 
@@ -17,6 +19,7 @@ use super::target::{AttemptEnd, Job};
 use super::{ENDS_AT_ONCE_MAX, Worker};
 use crate::execute::{Outcome, Verdict};
 use crate::json;
+use crate::row_job::FRUITLESS_ROWS_MAX;
 
 /// Longest message of an error that is kept.
 const MESSAGE_BYTES_MAX: usize = 2048;
@@ -67,6 +70,7 @@ impl Worker {
     /// Notes what becomes of the line.
     pub(super) fn settle(&mut self, at: usize, job: Job, tried: Outcome, spared: bool, now: u64) {
         let (lease, batch, line, attempt) = (job.lease, job.batch, job.line, job.attempt);
+        let row = job.row.clone();
         let outcome = match tried.verdict {
             Verdict::Failed(_) if spared => LineOutcome::Released(job.seq),
             Verdict::Withdrawn => LineOutcome::Released(job.seq),
@@ -74,6 +78,15 @@ impl Worker {
             Verdict::Completed | Verdict::Skipped(_) => LineOutcome::Finished(finished(job, tried)),
         };
         log(batch, line, attempt, &outcome);
+        if let (LineOutcome::Finished(result), Some(row)) = (&outcome, row)
+            && row.job.is_fruitless(result.status)
+        {
+            let last = result.error.as_deref().unwrap_or_default();
+            self.pause(
+                batch,
+                format!("Nothing was found for any of the first {FRUITLESS_ROWS_MAX} rows: {last}"),
+            );
+        }
         let is_final = matches!(outcome, LineOutcome::Finished(_));
         if self.ledger.note(lease, outcome, now) && is_final {
             self.deps.meter.finished();
@@ -96,6 +109,39 @@ impl Worker {
         }
     }
 
+    /// Whether a failed attempt is repeated, and the failure as the history is to keep it.
+    fn decision(
+        &mut self,
+        at: usize,
+        job: &Job,
+        failure: Failure,
+        wall: Timestamp,
+    ) -> (Failure, Decision) {
+        let (queue, roll) = (&self.queues[at], self.rng.f64());
+        // What was throttled before uses up no attempt, but the wait grows with it.
+        let attempt = if failure.class.is_counted() { job.counted() } else { job.attempt };
+        let usual = |failure: &Failure| {
+            queue.policy.decide_amid(attempt, failure, wall, roll, queue.failing())
+        };
+        let Some(row) = &job.row else {
+            let decision = usual(&failure);
+            return (failure, decision);
+        };
+        let failure = row.misses.classed(failure);
+        let decision = match failure.class {
+            Class::NotFound => {
+                let strategies = row.job.recipe.strategies();
+                match row.misses.after_miss(strategies, &queue.policy, &failure) {
+                    Next::Now => Decision::Again { not_before: wall },
+                    Next::Later => queue.policy.wait_amid(1, &failure, wall, roll, queue.failing()),
+                    Next::GiveUp(status) => Decision::GiveUp(status),
+                }
+            }
+            _ => usual(&failure),
+        };
+        (failure, decision)
+    }
+
     /// A failed attempt: again later, or for good.
     fn decide(
         &mut self,
@@ -107,10 +153,8 @@ impl Worker {
     ) -> LineOutcome {
         let wall = self.deps.clock.now();
         let wall = wall.checked_add(self.skew).unwrap_or(wall);
-        // What was throttled before uses up no attempt, but the wait grows with it.
-        let attempt = if failure.class.is_counted() { job.counted() } else { job.attempt };
-        let (queue, roll) = (&self.queues[at], self.rng.f64());
-        match queue.policy.decide_amid(attempt, &failure, wall, roll, queue.failing()) {
+        let (failure, decision) = self.decision(at, job, failure, wall);
+        match decision {
             Decision::Again { not_before } => {
                 self.deps.meter.retried();
                 let wait = Duration::try_from(not_before.duration_since(wall)).unwrap_or_default();
@@ -133,6 +177,8 @@ impl Worker {
                     tried.custom_id.or_else(|| json::custom_id(&job.raw).map(Cow::into_owned));
                 result.http_status = tried.http_status;
                 result.response = tried.body;
+                result.normalised = tried.normalised;
+                result.class = Some(failure.class);
                 result.error_code = Some(failure.code);
                 result.error = Some(text::cut(failure.message, MESSAGE_BYTES_MAX));
                 LineOutcome::Finished(result)
@@ -178,5 +224,7 @@ fn finished(job: Job, tried: Outcome) -> Finished {
     result.custom_id = tried.custom_id.or_else(|| json::custom_id(&job.raw).map(Cow::into_owned));
     result.http_status = tried.http_status;
     result.response = tried.body;
+    result.shaped = tried.shaped;
+    result.normalised = tried.normalised;
     result
 }

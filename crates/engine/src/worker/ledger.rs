@@ -57,14 +57,18 @@ pub(crate) enum LineOutcome {
     Released(u64),
 }
 
+/// What is large of a result.
+fn body_bytes(line: &Finished) -> usize {
+    let texts = [&line.shaped, &line.normalised].into_iter().flatten().map(String::len);
+    line.response.as_ref().map_or(0, bytes::Bytes::len) + texts.sum::<usize>()
+}
+
 impl LineOutcome {
     fn bytes(&self) -> usize {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         OUTCOME_BYTES
             + match self {
-                LineOutcome::Finished(line) => {
-                    line.response.as_ref().map_or(0, bytes::Bytes::len) + text(&line.error)
-                }
+                LineOutcome::Finished(line) => body_bytes(line) + text(&line.error),
                 LineOutcome::Again(line) => line.error.len(),
                 LineOutcome::Released(_) => 0,
             }
@@ -235,10 +239,7 @@ impl Ledger {
 
 impl PendingLease {
     fn bytes(&self) -> usize {
-        let bodies = self
-            .finished
-            .iter()
-            .map(|line| OUTCOME_BYTES + line.response.as_ref().map_or(0, bytes::Bytes::len));
+        let bodies = self.finished.iter().map(|line| OUTCOME_BYTES + body_bytes(line));
         bodies.sum::<usize>() + self.again.len() * OUTCOME_BYTES
     }
 
@@ -247,7 +248,7 @@ impl PendingLease {
         let mut outcomes = Outcomes::of(self.lease.held.clone());
         outcomes.released = std::mem::take(&mut self.released);
         let fits = self.finished.iter().take(*lines).scan(*bytes, |left, line| {
-            let size = OUTCOME_BYTES + line.response.as_ref().map_or(0, bytes::Bytes::len);
+            let size = OUTCOME_BYTES + body_bytes(line);
             let fits = *left > 0;
             *left = left.saturating_sub(size);
             fits.then_some(*left)

@@ -8,6 +8,7 @@
 //! | `poll.rs` | the worker asks the store which targets have lines waiting |
 //! | `claimer.rs` | decides which target claims next, how many lines, and when to look and renew |
 //! | `turn.rs` | makes the turn: outcomes leave, the next tranche of lines comes in |
+//! | `placement.rs` | where a claimed line waits: a row whose strategy has an upstream of its own waits there |
 //! | `target/` | the queue of one target: its lines wait here; concurrency, breaker and claim size |
 //! | `host.rs` | what the targets of one host share: the cap of requests in flight, the rate, failed connections |
 //! | `start.rs` | starts attempts: each runs the executor in a task of its own |
@@ -29,6 +30,7 @@ mod judge;
 mod ledger;
 mod observe;
 mod observe_end;
+mod placement;
 mod poll;
 mod refusals;
 mod renew;
@@ -57,6 +59,7 @@ use crate::execute::Executor;
 use crate::member::Membership;
 use crate::process_load::ProcessLoad;
 use crate::progress::Meter;
+use crate::row_job::RowJobs;
 use crate::signal::{Stop, Wake};
 use crate::upstream_check::UpstreamCheck;
 use claimer::Claimer;
@@ -98,6 +101,7 @@ pub(crate) struct Worker {
     /// Batches that are being paused.
     pausing: JoinSet<()>,
     ledger: Ledger,
+    row_jobs: RowJobs,
     claimer: Claimer,
     running: JoinSet<Ended>,
     turning: Option<BoxFuture<'static, AnsweredTurn>>,
@@ -130,6 +134,7 @@ impl Worker {
             hosts: HashMap::new(),
             pausing: JoinSet::new(),
             ledger: Ledger::default(),
+            row_jobs: RowJobs::default(),
             claimer: Claimer::new(deps.only),
             running: JoinSet::new(),
             turning: None,

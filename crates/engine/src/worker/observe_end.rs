@@ -3,7 +3,7 @@
 
 use windrow_domain::attempt::Class;
 use windrow_domain::control::breaker::BreakerState;
-use windrow_domain::millis;
+use windrow_domain::{BatchId, millis};
 use windrow_store::error::chain;
 use windrow_store::{Kind, Scope};
 
@@ -129,9 +129,15 @@ impl Worker {
         if !host.is_throttled_too_long(end, job.batch, now, millis(most)) {
             return;
         }
-        let (store, batch) = (self.deps.store.clone(), job.batch);
         let secs = most.as_secs();
         let reason = format!("{} has answered nothing but 429 for {secs} s", self.queues[at].host);
+        // The next answer of the host asks again, once its time is over again.
+        self.pause(job.batch, reason);
+    }
+
+    /// Pauses a batch, in the background.
+    pub(super) fn pause(&mut self, batch: BatchId, reason: String) {
+        let store = self.deps.store.clone();
         while self.pausing.try_join_next().is_some() {}
         self.pausing.spawn(async move {
             tracing::warn!(batch.id = %batch, "pausing the batch: {reason}");
@@ -139,7 +145,6 @@ impl Worker {
                 Ok(_) => {}
                 // It ended, or was stopped, meanwhile.
                 Err(error) if matches!(error.kind, Kind::Conflict | Kind::Missing) => {}
-                // The next answer of the host asks again, once its time is over again.
                 Err(error) => tracing::warn!("could not pause a batch: {}", chain(&error)),
             }
         });

@@ -71,11 +71,7 @@ impl Worker {
         for lease in leases {
             let Some(route) = self.ledger.stop(*lease) else { continue };
             tracing::debug!(%lease, %route, "a lease must not go on; its unsent lines are released");
-            for queue in self.queues.iter_mut().filter(|queue| queue.route == route) {
-                for job in queue.take_jobs_of(*lease) {
-                    self.ledger.note(*lease, LineOutcome::Released(job.seq), now);
-                }
-            }
+            self.release_lease(*lease, now);
         }
     }
 
@@ -83,8 +79,13 @@ impl Worker {
     pub(super) fn lose(&mut self, lease: LeaseId) {
         let Some(route) = self.ledger.lose(lease) else { return };
         tracing::warn!(%lease, %route, "a lease was taken back; its lines run elsewhere");
-        for queue in self.queues.iter_mut().filter(|queue| queue.route == route) {
-            queue.take_jobs_of(lease);
+        self.take_jobs_of(lease);
+    }
+
+    /// What waits of a lease goes back untried.
+    pub(super) fn release_lease(&mut self, lease: LeaseId, now: u64) {
+        for job in self.take_jobs_of(lease) {
+            self.ledger.note(lease, LineOutcome::Released(job.seq), now);
         }
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use windrow_domain::lease::is_suspect;
+use windrow_domain::strategy::Misses;
 use windrow_domain::{Route, millis};
 use windrow_store::claim::Tranche;
 use windrow_store::inspect::AttemptCounts;
@@ -15,9 +16,10 @@ use super::Worker;
 use super::claimer::ClaimedFor;
 use super::target::Job;
 use crate::clock::Clock;
-use crate::execute::Gate;
+use crate::execute::{Gate, RowTask};
 use crate::progress::Meter;
 use crate::retry::with_retry;
+use crate::row_job::{RowJob, RowJobs};
 use crate::signal::Stop;
 use windrow_store::error::chain;
 
@@ -25,7 +27,16 @@ use windrow_store::error::chain;
 pub(super) struct AnsweredTurn {
     /// Whose claim it carried, and for how long a lease.
     claim: Option<(Route, ClaimedFor)>,
-    answer: Result<(Reply, Vec<AttemptCounts>)>,
+    answer: Result<Answer>,
+}
+
+/// What a turn did, and what its claim needs to be run.
+struct Answer {
+    reply: Reply,
+    /// The history of claimed lines that were tried before.
+    counts: Vec<AttemptCounts>,
+    /// What claimed rows are asked for, or why they cannot be.
+    rows: Result<Option<Arc<RowJob>>, String>,
 }
 
 impl Worker {
@@ -38,7 +49,7 @@ impl Worker {
         let options = &self.deps.options;
         let stopping = self.stop_ms.is_some();
         // A lease that a renewal under way does not know of would be released by it.
-        let unfit = self.is_choked() || !self.ledger.has_room(options);
+        let unfit = self.is_choked() || !self.ledger.has_room(options) || self.is_full_elsewhere();
         let wanted = if stopping || unfit || self.extending.is_some() {
             None
         } else {
@@ -59,6 +70,7 @@ impl Worker {
             give_up: self.give_up.clone(),
             rng: self.rng.fork(),
             meter: self.deps.meter.clone(),
+            row_jobs: self.row_jobs.clone(),
         };
         let claim = wanted.map(|wanted| {
             let leased = ClaimedFor { lease_ms: wanted.request.lease_ms, asked_ms: now };
@@ -71,7 +83,7 @@ impl Worker {
     pub(super) fn on_turned(&mut self, done: AnsweredTurn) -> Result<()> {
         let now = self.deps.clock.millis();
         self.claiming = None;
-        let (reply, counts) = match done.answer {
+        let Answer { reply, counts, rows } = match done.answer {
             Ok(answer) => answer,
             Err(error) if self.stop_ms.is_some() => {
                 self.trouble("stopped before the last outcomes were recorded", &error);
@@ -81,9 +93,7 @@ impl Worker {
         };
         for (lease, route) in self.ledger.settle(&reply.folds) {
             tracing::warn!(%lease, %route, "a lease was taken back; its outcomes do not count");
-            for queue in self.queues.iter_mut().filter(|queue| queue.route == route) {
-                queue.take_jobs_of(lease);
-            }
+            self.take_jobs_of(lease);
         }
         self.stop_leases(&reply.stopped, now);
         for batch in reply.finalizing {
@@ -97,7 +107,16 @@ impl Worker {
             let queue = &mut self.queues[at];
             self.claimer.claimed(queue, got, now, &self.deps.options);
             if let Some(tranche) = reply.claimed {
-                self.take_in(at, tranche, &counts, leased.lapses_ms());
+                let (batch, lease) = (tranche.lease.batch, tranche.lease.held.id);
+                let (rows, trouble) = match rows {
+                    Ok(rows) => (rows, None),
+                    Err(reason) => (None, Some(reason)),
+                };
+                self.take_in(at, tranche, &counts, rows.as_ref(), leased.lapses_ms());
+                if let Some(reason) = trouble {
+                    self.release_lease(lease, now);
+                    self.pause(batch, reason);
+                }
             }
         }
         Ok(())
@@ -111,39 +130,51 @@ impl Worker {
     }
 
     /// A tranche came: its lines wait at their target.
-    fn take_in(&mut self, at: usize, tranche: Tranche, counts: &[AttemptCounts], lapses_ms: u64) {
+    fn take_in(
+        &mut self,
+        at: usize,
+        tranche: Tranche,
+        counts: &[AttemptCounts],
+        rows: Option<&Arc<RowJob>>,
+        lapses_ms: u64,
+    ) {
         let lease = &tranche.lease;
         self.skew = lease.granted_at.duration_since(self.deps.clock.now());
         let gate = Gate::new(&self.deps.clock, self.deadline_ms(lease.deadline));
         gate.renew(lapses_ms);
         let crashes_max = self.deps.options.crashes_max;
         let suspect = is_suspect(lease.held.outstanding.len(), lease.crashes, crashes_max);
-        let queue = &mut self.queues[at];
-        let jobs = if suspect { &mut queue.suspects } else { &mut queue.jobs };
+        let (batch, lane, attempts) = (lease.batch, lease.lane, lease.attempts);
+        let id = lease.held.id;
+        // Its lines are noted there when they are put off.
+        self.ledger.open(tranche.lease, gate.clone());
+        let now = self.deps.clock.millis();
         for line in tranche.lines {
-            queue.slice.observe_bytes(line.raw.len());
+            self.queues[at].slice.observe_bytes(line.raw.len());
             let known = counts.binary_search_by_key(&line.line, |counts| counts.line);
             let known = known.map_or_else(|_| AttemptCounts::none(line.line), |at| counts[at]);
-            jobs.push_back(Job {
-                lease: lease.held.id,
-                batch: lease.batch,
-                lane: lease.lane,
+            let job = Job {
+                lease: id,
+                batch,
+                lane,
                 seq: line.seq,
                 line: line.line,
                 raw: line.raw,
-                attempt: lease.attempts + 1,
+                attempt: attempts + 1,
                 uncounted: known.uncounted,
                 tried: known.tried,
                 answered: known.answered,
+                row: rows.map(|job| RowTask { job: job.clone(), misses: misses(&known) }),
                 gate: gate.clone(),
-            });
+            };
+            self.enqueue(at, job, suspect, now);
         }
-        self.ledger.open(tranche.lease, gate);
-        self.claimer.holds(self.deps.clock.millis());
+        self.claimer.holds(now);
         // It came while we were asked to stop: it goes back.
         if self.stop_ms.is_some() {
-            let now = self.deps.clock.millis();
-            self.release_queue(at, now);
+            for at in 0..self.queues.len() {
+                self.release_queue(at, now);
+            }
         }
     }
 }
@@ -155,11 +186,12 @@ struct TurnCall {
     give_up: Stop,
     rng: fastrand::Rng,
     meter: Meter,
+    row_jobs: RowJobs,
 }
 
 impl TurnCall {
     /// Makes the turn until it is answered; then reads the history of lines that were tried before.
-    async fn make(mut self, turn: Turn) -> Result<(Reply, Vec<AttemptCounts>)> {
+    async fn make(mut self, turn: Turn) -> Result<Answer> {
         let trouble = |error: &windrow_store::Error| {
             let sentence = format!("the store does not answer: {}", chain(error));
             tracing::warn!("{sentence}");
@@ -179,7 +211,20 @@ impl TurnCall {
             }
             _ => Vec::new(),
         };
+        let rows = match &reply.claimed {
+            Some(tranche) => {
+                let (batch, generation) = (tranche.lease.batch, tranche.lease.generation);
+                let read = || self.row_jobs.get(&*self.store, batch, generation);
+                with_retry(&self.clock, &self.give_up, &mut self.rng, trouble, read).await?
+            }
+            None => Ok(None),
+        };
         self.meter.set_store_trouble(None);
-        Ok((reply, counts))
+        Ok(Answer { reply, counts, rows })
     }
+}
+
+/// What the history of a row says about its strategies.
+fn misses(counts: &AttemptCounts) -> Misses {
+    Misses { missed: counts.missed, counted: counts.since_miss, unaccepted: counts.unaccepted }
 }

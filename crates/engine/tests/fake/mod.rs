@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use windrow_domain::{FileId, Owner};
 use windrow_engine::clock::Clock;
-use windrow_store::ingest::{Chunk, File, FileVerdict, NewFile, NewLine};
-use windrow_store::{Error, Ingest, Kind, Result, Scope};
+use windrow_store::ingest::{Chunk, File, FileDescription, FileVerdict, NewFile, NewLine};
+use windrow_store::{Error, Ingest, Kind, Result, Scope, pool_wait};
 
 type When = fn(u32) -> bool;
 
@@ -22,12 +22,15 @@ pub(crate) struct Fake {
     loses: Option<(Kind, When)>,
     /// A clock that each chunk moves on: so long for a row.
     takes: Option<(Clock, Duration)>,
+    /// Chunks for which no connection is free at once, by their number; they are stored all the same.
+    waits: Option<When>,
 }
 
 #[derive(Default)]
 struct Inner {
     calls: u32,
     file: Option<NewFile>,
+    description: FileDescription,
     targets: Vec<String>,
     chunks: Vec<Vec<NewLine>>,
     seqs: BTreeMap<Option<u16>, u64>,
@@ -57,6 +60,10 @@ impl Fake {
         Self { takes: Some((clock, row)), ..self }
     }
 
+    pub(crate) fn waiting(self, when: When) -> Self {
+        Self { waits: Some(when), ..self }
+    }
+
     /// Rows of each chunk.
     pub(crate) fn rows(&self) -> Vec<usize> {
         self.inner.lock().unwrap().chunks.iter().map(Vec::len).collect()
@@ -72,6 +79,15 @@ impl Fake {
             lines.iter().for_each(|line| bytes.extend_from_slice(&line.raw));
         }
         bytes
+    }
+
+    /// All lines, in the order of the file.
+    #[allow(dead_code, reason = "not every test looks at lines")]
+    pub(crate) fn lines(&self) -> Vec<NewLine> {
+        let mut lines: Vec<_> =
+            self.inner.lock().unwrap().chunks.iter().flatten().cloned().collect();
+        lines.sort_by_key(|line| (line.line, line.seq));
+        lines
     }
 
     pub(crate) fn targets(&self) -> Vec<String> {
@@ -107,6 +123,9 @@ impl Ingest for Fake {
         if let Some((clock, row)) = &self.takes {
             clock.advance(*row * u32::try_from(chunk.lines.len()).unwrap());
         }
+        if self.waits.is_some_and(|when| when(chunk.no)) {
+            pool_wait::note(Duration::from_millis(5));
+        }
         self.call("add lines", |inner| {
             let no = chunk.no as usize;
             assert!(no <= inner.chunks.len(), "a gap before chunk {no}");
@@ -132,6 +151,10 @@ impl Ingest for Fake {
         })
     }
 
+    async fn describe_file(&self, _: FileId, description: FileDescription) -> Result<()> {
+        self.call("describe file", |inner| inner.description.add(description))
+    }
+
     async fn seal_file(&self, _: FileId, verdict: FileVerdict) -> Result<File> {
         self.call("seal file", |inner| {
             let file = inner.file.clone().unwrap();
@@ -150,6 +173,8 @@ impl Ingest for Fake {
                 endpoint: None,
                 expires_at: None,
                 output: None,
+                head: inner.description.head.clone(),
+                original: inner.description.original.clone(),
             }
         })
     }

@@ -36,6 +36,7 @@ fn attempt(line: &str) -> Attempt {
         number: 1,
         tried: 0,
         answered: 0,
+        row: None,
     }
 }
 

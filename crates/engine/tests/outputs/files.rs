@@ -73,7 +73,7 @@ async fn a_batch_that_is_closed_again_keeps_only_its_new_outputs() {
     world.finish(u32::MAX, some_failed).await;
     closed(world.finaliser(&storage).close(id).await.unwrap());
     let select = Select::Statuses(vec![Status::Failed]);
-    let step = Reprocess { batch: id, select, generation: None, lines_max: 100, window_secs: None };
+    let step = Reprocess { lines_max: 100, ..Reprocess::first(id, select) };
     world.store.reprocess(&Scope::All, step).await.unwrap();
     assert_eq!(world.finish(u32::MAX, answered).await, [id]);
     let finaliser = world.finaliser(&storage);

@@ -110,8 +110,7 @@ async fn a_batch_that_runs_again_is_left_and_its_outputs_are_gone() {
     let mut closing = Box::pin(finaliser.close(id));
     begin(&world, id, &mut closing).await;
     let select = Select::Statuses(vec![Status::Failed]);
-    let step =
-        Reprocess { batch: id, select, generation: None, lines_max: 1000, window_secs: None };
+    let step = Reprocess { lines_max: 1000, ..Reprocess::first(id, select) };
     world.store.reprocess(&Scope::All, step).await.unwrap();
     assert!(is_left(&closing.await.unwrap()));
     assert_eq!(names(&storage).await, [""; 0]);

@@ -123,6 +123,8 @@ pub(crate) async fn create(
         output_secs: Some(output_secs),
         open_max: app.options.open_batches_max,
         errors,
+        recipe: None,
+        target: None,
     };
     let batch = app.store.create_batch(batch).await.map_err(|error| match error.kind {
         Kind::Conflict => Error::new(

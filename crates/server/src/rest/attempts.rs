@@ -26,6 +26,8 @@ pub(crate) struct AttemptObject {
     /// Why it gave no result; null for the last attempt of a finished item.
     #[schema(value_type = Option<AttemptClass>, required)]
     class: Option<&'static str>,
+    /// It is a result that was put back to run again.
+    put_back: bool,
     /// How the item ended, of its last attempt; null for one that gave no result.
     #[schema(required)]
     status: Option<ItemStatus>,
@@ -119,6 +121,7 @@ impl From<PastAttempt> for AttemptObject {
             generation: attempt.generation,
             attempt: attempt.attempt,
             class: Some(attempt.class.as_str()),
+            put_back: attempt.put_back,
             status: None,
             counted: attempt.class.is_counted(),
             http_status: None,
@@ -136,6 +139,7 @@ impl From<FinishedLine> for AttemptObject {
             generation: line.generation,
             attempt: line.result.attempts,
             class: None,
+            put_back: false,
             status: Some(line.result.status.into()),
             counted: true,
             http_status: line.result.http_status,

@@ -224,6 +224,8 @@ async fn create_job(
         output_secs: Some(app.options.output_retention.as_secs()),
         open_max: app.options.open_batches_max,
         errors,
+        recipe: None,
+        target: None,
     };
     match app.store.create_batch_with_file(batch, verdict).await {
         Ok(batch) => Ok(Some(batch)),

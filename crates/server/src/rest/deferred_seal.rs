@@ -13,7 +13,7 @@ use parking_lot::{Mutex, MutexGuard};
 use windrow_domain::{FileId, LaneNo, Target};
 use windrow_engine::ingest::asked;
 use windrow_store::ingest::{
-    Chunk, ERRORS_MAX, File, FileVerdict, Ingest, LineError, NewFile, NewLine,
+    Chunk, ERRORS_MAX, File, FileDescription, FileVerdict, Ingest, LineError, NewFile, NewLine,
 };
 use windrow_store::{Error, Kind, Result, Scope};
 
@@ -35,6 +35,7 @@ struct Inner {
 #[derive(Default)]
 struct ReceivedFile {
     file: Option<NewFile>,
+    description: FileDescription,
     chunks: u32,
     lines: u64,
     bytes: u64,
@@ -149,6 +150,12 @@ impl Ingest for DeferredSeal {
         self.0.app.store.expire_file(file, expires_at).await
     }
 
+    async fn describe_file(&self, file: FileId, description: FileDescription) -> Result<()> {
+        self.0.app.store.describe_file(file, description.clone()).await?;
+        self.0.received().description.add(description);
+        Ok(())
+    }
+
     /// The file as it will be once its job exists. Until then it stays open.
     async fn seal_file(&self, id: FileId, verdict: FileVerdict) -> Result<File> {
         verdict.check().map_err(|error| error.named("seal file", id))?;
@@ -171,6 +178,8 @@ impl Ingest for DeferredSeal {
             sealed_at: None,
             expires_at: file.expires_at,
             output: None,
+            head: received.description.head.clone(),
+            original: received.description.original.clone(),
         })
     }
 

@@ -317,8 +317,8 @@ impl From<PendingLine> for Item {
             state: ItemState::from(&line),
             input_summary: Some(line.summary.into()),
             http_status: None,
-            error_code: None,
-            error: None,
+            error_code: line.last_error_code,
+            error: line.last_error,
             result: None,
         }
     }

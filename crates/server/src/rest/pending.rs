@@ -43,6 +43,12 @@ pub(crate) struct PendingItem {
     #[schema(value_type = String)]
     target: Target,
     input_summary: InputSummary,
+    /// A stable word for what went wrong the last time.
+    #[schema(required)]
+    last_error_code: Option<String>,
+    /// What went wrong the last time.
+    #[schema(required)]
+    last_error: Option<String>,
 }
 
 /// Lists what waits or runs
@@ -86,6 +92,8 @@ impl From<PendingLine> for PendingItem {
             job_type: line.job_type,
             target: line.target,
             input_summary: line.summary.into(),
+            last_error_code: line.last_error_code,
+            last_error: line.last_error,
         }
     }
 }

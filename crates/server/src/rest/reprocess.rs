@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windrow_domain::LineSet;
 use windrow_domain::attempt::Status;
-use windrow_store::batch::{REPROCESS_LINES_MAX, Reprocess, Select};
+use windrow_store::batch::{LeftAlone, Reprocess, Select};
 
 use super::items::line;
 use super::params::{self, ItemOutcome, job_id, or_job_not_found};
@@ -20,6 +20,8 @@ use crate::openapi::error_responses::{
 
 /// Most items that one request names.
 const ITEMS_MAX: usize = 10_000;
+/// An item that was tried so often, over all generations, is left alone unless it is forced.
+const ITEM_ATTEMPTS_MAX: u32 = 20;
 /// Most steps of one request; the next one moves the rest.
 const STEPS_MAX: usize = 1_000;
 
@@ -30,6 +32,9 @@ pub(crate) struct ReprocessRequest {
     scope: RequestScope,
     item_ids: Option<Vec<String>>,
     statuses: Option<Vec<String>>,
+    #[serde(default)]
+    force: bool,
+    reset_attempts: Option<bool>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -63,6 +68,12 @@ pub(crate) struct ByStatus {
     scope: Option<JobScope>,
     #[schema(min_items = 1)]
     statuses: Option<Vec<ItemOutcome>>,
+    /// Takes what a guard would leave alone, and nothing waits.
+    #[schema(nullable = false)]
+    force: Option<bool>,
+    /// Whether items begin with no attempts behind them; they do by default.
+    #[schema(nullable = false)]
+    reset_attempts: Option<bool>,
 }
 
 /// These items, whatever their status.
@@ -76,6 +87,12 @@ pub(crate) struct ByItems {
     /// Line numbers.
     #[schema(min_items = 1, max_items = 10000)]
     item_ids: Vec<ItemId>,
+    /// Takes what a guard would leave alone, and nothing waits.
+    #[schema(nullable = false)]
+    force: Option<bool>,
+    /// Whether items begin with no attempts behind them; they do by default.
+    #[schema(nullable = false)]
+    reset_attempts: Option<bool>,
 }
 
 #[derive(Deserialize, ToSchema)]
@@ -105,11 +122,34 @@ pub(crate) struct ReprocessResult {
     generation: u32,
     /// Whether another request would move more items.
     more: bool,
+    left_alone: LeftAloneCounts,
+}
+
+/// Items that stay as they are.
+#[derive(Debug, Default, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = LeftAlone)]
+pub(crate) struct LeftAloneCounts {
+    /// Permanent failures: trying again cannot help.
+    permanent: u64,
+    /// Items that were tried too often.
+    too_often: u64,
+    /// Named items that are being run.
+    running: u64,
+}
+
+impl From<LeftAlone> for LeftAloneCounts {
+    fn from(left: LeftAlone) -> Self {
+        let LeftAlone { permanent, too_often, running } = left;
+        Self { permanent, too_often, running }
+    }
 }
 
 /// Puts finished items back to run again
 ///
-/// Items that failed or were not found, by default.
+/// Items that failed or were not found, by default. Unless it is forced, permanent failures and items that were
+/// tried 20 times are left alone, and an item that was put back within the hour waits: two minutes the second
+/// time, then twice as long each time.
 #[utoipa::path(
     post, path = "/jobs/{id}/reprocess", operation_id = "reprocessJob", tag = "Jobs", security(("key" = [])),
     params(("id" = String, Path, format = "uuid")), request_body = Option<ReprocessBody>,
@@ -121,33 +161,28 @@ pub(crate) async fn reprocess(
     Path(id): Path<String>,
     JsonOr(asked): JsonOr<ReprocessRequest>,
 ) -> Result<axum::Json<ReprocessResult>> {
+    let (force, reset_attempts) = (asked.force, asked.reset_attempts.unwrap_or(true));
     let (id, select, scope) = (job_id(&id)?, asked.select()?, caller.scope());
-    let mut step = Reprocess {
-        batch: id,
-        select,
-        generation: None,
-        lines_max: REPROCESS_LINES_MAX,
-        window_secs: None,
-    };
-    let mut sum = ReprocessResult { moved: 0, generation: 0, more: true };
+    let first = Reprocess { reset_attempts, ..Reprocess::first(id, select) };
+    let mut step = if force { first } else { first.guarded(ITEM_ATTEMPTS_MAX) };
+    let (mut moved, mut left_alone, mut last) = (0, LeftAlone::default(), (0, true));
     for _ in 0..STEPS_MAX {
         app.forget_status(id);
         let done = or_job_not_found(app.store.reprocess(&scope, step.clone()).await, id)?;
-        step.generation = Some(done.generation);
-        sum = ReprocessResult {
-            moved: sum.moved + done.moved,
-            generation: done.generation,
-            more: done.more,
-        };
-        if !done.more {
-            break;
+        moved += done.moved;
+        left_alone += done.left_alone;
+        last = (done.generation, done.more);
+        match step.next(&done) {
+            Some(next) => step = next,
+            None => break,
         }
     }
     app.forget_status(id);
     note(&app, &caller, id, Action::Reprocess).await;
     app.wake();
-    tracing::info!(batch.id = %id, lines = sum.moved, "items reprocessed");
-    Ok(axum::Json(sum))
+    tracing::info!(batch.id = %id, lines = moved, "items reprocessed");
+    let ((generation, more), left_alone) = (last, left_alone.into());
+    Ok(axum::Json(ReprocessResult { moved, generation, more, left_alone }))
 }
 
 impl ReprocessRequest {

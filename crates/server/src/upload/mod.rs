@@ -184,7 +184,10 @@ fn refused(error: ingest::Error) -> Error {
             ),
         },
         ingest::Error::Store { source, .. } => source.into(),
-        ingest::Error::Spill { .. } => Error::internal(windrow_store::error::chain(&error)),
+        ingest::Error::WrongKind(wrong) => Error::invalid("file", wrong.message),
+        ingest::Error::Storage(_) | ingest::Error::Spill { .. } => {
+            Error::internal(windrow_store::error::chain(&error))
+        }
     }
 }
 

@@ -92,12 +92,24 @@ async fn failed_items_or_named_ones_run_again() {
     let id = job["jobId"].as_str().unwrap();
     harness.finish(&harness.ann, id).await;
     let path = format!("/api/jobs/{id}/reprocess");
+    // A request that is wrong is left alone, and the answer says so; whoever wants it all the same forces it.
     let moved = harness.post(&harness.ann, &path).await.ok(200);
-    assert_eq!(moved, json!({ "moved": 2, "generation": 1, "more": false }));
+    let left = json!({ "permanent": 1, "tooOften": 0, "running": 0 });
+    assert_eq!(moved, json!({ "moved": 1, "generation": 1, "more": false, "leftAlone": left }));
+    let forced = json!({ "force": true, "statuses": ["ERROR"], "resetAttempts": false });
+    let moved = harness.post_json(&harness.ann, &path, &forced).await.ok(200);
+    let left = json!({ "permanent": 0, "tooOften": 0, "running": 0 });
+    assert_eq!(moved, json!({ "moved": 1, "generation": 2, "more": false, "leftAlone": left }));
     harness.finish(&harness.ann, id).await;
+    let failed =
+        harness.get(&harness.ann, &format!("/api/jobs/{id}/items/2/attempts")).await.ok(200);
+    assert_eq!(
+        (&failed["data"][0]["class"], &failed["data"][0]["putBack"]),
+        (&json!("permanent"), &json!(true))
+    );
     let items = json!({ "scope": "items", "itemIds": ["1", "4", "99"] });
     let moved = harness.post_json(&harness.ann, &path, &items).await.ok(200);
-    assert_eq!((&moved["moved"], &moved["generation"]), (&json!(2), &json!(2)));
+    assert_eq!((&moved["moved"], &moved["generation"]), (&json!(2), &json!(3)));
     harness.finish(&harness.ann, id).await;
     let done = json!({ "scope": "job", "statuses": ["DONE"] });
     assert_eq!(harness.post_json(&harness.ann, &path, &done).await.ok(200)["moved"], 2);

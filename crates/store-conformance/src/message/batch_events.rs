@@ -83,7 +83,7 @@ fn before(id: BatchId, state: State) -> Vec<String> {
 /// Puts every completed line of a batch back.
 async fn reprocess(store: &impl Batches, id: BatchId, generation: Option<u32>) -> u64 {
     let select = Select::Statuses(vec![Status::Completed]);
-    let step = Reprocess { batch: id, select, generation, lines_max: 1, window_secs: None };
+    let step = Reprocess { generation, lines_max: 1, ..Reprocess::first(id, select) };
     store.reprocess(&Scope::All, step).await.unwrap().moved
 }
 

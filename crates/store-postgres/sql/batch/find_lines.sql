@@ -1,8 +1,15 @@
--- Finished lines of a batch from before a generation in these ranges, in line order, by primary key.
-SELECT /* batch/find_lines */ r.line, r.seq, r.lane
-  FROM unnest($3::bigint[], $4::bigint[]) u(lo, hi)
+-- Finished lines of a batch from before a generation in these ranges, in line order, by primary key. With a time, how often
+-- it was tried at all, and how often it was put back since then, each by primary key.
+SELECT /* batch/find_lines */ r.line, r.seq, r.lane, r.status, r.attempts, r.class, h.tried, h.put_back FROM (
+    SELECT f.* FROM unnest($3::bigint[], $4::bigint[]) u(lo, hi)
+     CROSS JOIN LATERAL (
+        SELECT * FROM windrow.results w
+         WHERE w.batch_id = $1 AND w.generation < $2 AND w.line BETWEEN u.lo AND u.hi
+         ORDER BY w.line LIMIT $5) f
+     ORDER BY f.line LIMIT $5) r
  CROSS JOIN LATERAL (
-    SELECT w.line, w.seq, w.lane FROM windrow.results w
-     WHERE w.batch_id = $1 AND w.generation < $2 AND w.line BETWEEN u.lo AND u.hi
-     ORDER BY w.line LIMIT $5) r
- ORDER BY r.line LIMIT $5
+    SELECT coalesce(sum(a.times) FILTER (WHERE a.class <> 'throttled'), 0)::int AS tried,
+           (count(*) FILTER (WHERE (a.put_back OR a.class = 'reprocessed') AND a.created_at > $6))::int AS put_back
+      FROM windrow.attempts a
+     WHERE $6::timestamptz IS NOT NULL AND a.batch_id = $1 AND a.line = r.line) h
+ ORDER BY r.line

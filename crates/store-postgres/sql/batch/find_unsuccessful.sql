@@ -1,4 +1,11 @@
 -- Like find_finished, when completed lines are not wanted. Uses results_not_completed.
-SELECT /* batch/find_unsuccessful */ r.line, r.seq, r.lane FROM windrow.results r
- WHERE r.batch_id = $1 AND r.generation < $2 AND r.status = ANY ($3) AND r.status <> 0
- ORDER BY r.line LIMIT $4
+SELECT /* batch/find_unsuccessful */ r.line, r.seq, r.lane, r.status, r.attempts, r.class, h.tried, h.put_back FROM (
+    SELECT * FROM windrow.results w
+     WHERE w.batch_id = $1 AND w.generation < $2 AND w.status = ANY ($3) AND w.status <> 0 AND w.line >= $5
+     ORDER BY w.line LIMIT $4) r
+ CROSS JOIN LATERAL (
+    SELECT coalesce(sum(a.times) FILTER (WHERE a.class <> 'throttled'), 0)::int AS tried,
+           (count(*) FILTER (WHERE (a.put_back OR a.class = 'reprocessed') AND a.created_at > $6))::int AS put_back
+      FROM windrow.attempts a
+     WHERE $6::timestamptz IS NOT NULL AND a.batch_id = $1 AND a.line = r.line) h
+ ORDER BY r.line

@@ -1,12 +1,12 @@
--- Puts finished lines back: moves their results to those of earlier generations (the history has them, too, as attempts
--- of class p_class), adds the sets (built from the same lines by the caller) to the
+-- Puts finished lines back: moves their results to those of earlier generations (the history has them, too, each with its
+-- own class, or p_class), adds the sets (built from the same lines by the caller) to the
 -- returned rows, and reopens lanes and batch. Fails as stale (WR410) unless the batch is in the state and generation
 -- the caller saw and exactly these lines are finished and older than the new generation.
 -- Locks lanes sorted, then the batch; its first step is told.
 CREATE FUNCTION {fn}.reprocess(
     p_now timestamptz, p_owner text, p_batch uuid, p_from text, p_to text, p_phase text, p_old int, p_new int,
-    p_lines bigint[], b_lanes smallint[], b_lines text[], b_n int[], p_class text, s_words text[], s_errors text[],
-    p_window_secs bigint
+    p_lines bigint[], p_waits int[], b_lanes smallint[], b_attempts int[], b_waits int[], b_lines text[], b_n int[],
+    p_class text, p_missed text, s_words text[], s_errors text[], p_starts_over boolean, p_window_secs bigint
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_now  timestamptz;
@@ -44,8 +44,9 @@ BEGIN /* batch/reprocess */
     END IF;
     UPDATE windrow.batch_lanes SET phase = p_phase
      WHERE batch_id = p_batch AND (phase <> 'done' OR lane = ANY (b_lanes));
-    FOR w IN SELECT * FROM unnest(b_lanes, b_lines, b_n) u(lane, lines, n) LOOP
-        PERFORM {fn}.add_returned(v_now, p_batch, w.lane, 0, 0, NULL, NULL, w.lines, w.n);
+    FOR w IN SELECT * FROM unnest(b_lanes, b_attempts, b_waits, b_lines, b_n) u(lane, attempts, wait, lines, n) LOOP
+        PERFORM {fn}.add_returned(v_now, p_batch, w.lane, w.attempts, 0, NULL,
+            date_bin('250 ms', v_now + w.wait * interval '1 s', 'epoch'), w.lines, w.n);
     END LOOP;
     v_gone := 0;
     FOR v IN WITH gone AS (
@@ -55,19 +56,21 @@ BEGIN /* batch/reprocess */
              moved AS (
                 INSERT INTO windrow.results_before
                        (batch_id, line, generation, seq, created_at, lane, status, attempts, http_status, custom_id,
-                        error_code, error, response, shaped, normalised)
+                        error_code, error, response, shaped, normalised, class)
                 SELECT batch_id, line, generation, seq, created_at, lane, status, attempts, http_status, custom_id,
-                       error_code, error, response, shaped, normalised FROM gone),
+                       error_code, error, response, shaped, normalised, class FROM gone),
              kept AS (
                 INSERT INTO windrow.attempts
-                       (batch_id, line, generation, attempt, class, error_code, error, not_before, created_at)
+                       (batch_id, line, generation, attempt, class, error_code, error, not_before, created_at, put_back,
+                        starts_over)
                 -- The next number when the last try has an entry already: its worker was lost.
                 SELECT p_batch, g.line, g.generation, g.attempts + EXISTS (
                            SELECT 1 FROM windrow.attempts a WHERE a.batch_id = p_batch AND a.line = g.line
                               AND a.generation = g.generation AND a.attempt = g.attempts)::int,
-                       p_class, coalesce(g.error_code, s_words[g.status + 1]), coalesce(g.error, s_errors[g.status + 1]),
-                       v_now, v_now
-                  FROM gone g
+                       coalesce(g.class, CASE g.status WHEN 2 THEN p_missed ELSE p_class END),
+                       coalesce(g.error_code, s_words[g.status + 1]), coalesce(g.error, s_errors[g.status + 1]),
+                       v_now + u.wait * interval '1 s', v_now, true, p_starts_over
+                  FROM gone g JOIN unnest(p_lines, p_waits) u(line, wait) ON u.line = g.line
                 ON CONFLICT DO NOTHING)
              SELECT lane, count(*) AS n, count(*) FILTER (WHERE status = 0) AS c, count(*) FILTER (WHERE status = 1) AS f,
                     count(*) FILTER (WHERE status = 2) AS m, count(*) FILTER (WHERE status = 3) AS s

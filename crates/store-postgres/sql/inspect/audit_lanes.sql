@@ -1,5 +1,5 @@
 -- The lanes of a batch with their counts and the batch's state.
-SELECT /* inspect/audit_lanes */ b.state, l.lane, l.upstream, l.phase, l.total, s.cursor, s.returned, s.leased, s.completed, s.failed,
+SELECT /* inspect/audit_lanes */ b.state, b.generation, b.recipe_hash, l.lane, l.upstream, l.phase, l.total, s.cursor, s.returned, s.leased, s.completed, s.failed,
        s.not_found, s.skipped
   FROM windrow.batches b
   LEFT JOIN windrow.batch_lanes l ON l.batch_id = b.id

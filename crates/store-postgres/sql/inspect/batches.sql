@@ -1,7 +1,7 @@
 -- Batches with their counts, newest first, by key. Uses batches_by_owner or batches_by_time.
 SELECT /* inspect/batches */ b.id, b.file_id, b.owner, b.endpoint, b.state, b.generation, b.priority, b.job_type, b.source_address, b.metadata,
        b.created_at, b.deadline, b.cancelling_at, b.finalizing_at, b.closed_at, b.last_error, b.summary, b.output_secs, b.window_secs,
-       b.errors, coalesce(c.upstreams, '{}') AS upstreams,
+       b.errors, b.recipe_hash, coalesce(c.upstreams, '{}') AS upstreams,
        coalesce(c.total, 0) AS total, coalesce(c.cursor, 0) AS cursor, coalesce(c.returned, 0) AS returned,
        coalesce(c.leased, 0) AS leased, coalesce(c.completed, 0) AS completed, coalesce(c.failed, 0) AS failed,
        coalesce(c.not_found, 0) AS not_found, coalesce(c.skipped, 0) AS skipped

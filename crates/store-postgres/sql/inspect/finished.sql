@@ -1,7 +1,7 @@
 -- Finished lines of a batch by line, by primary key. Bodies only when asked for, and up to $8 bytes of them ($9: but at
 -- least one row's); how large they are is known without reading them.
 SELECT /* inspect/finished */ batch_id, line, seq, created_at, lane, status, attempts, generation, http_status, custom_id,
-       error_code, fits, CASE WHEN fits THEN error END AS error, CASE WHEN fits THEN shaped END AS shaped,
+       error_code, class, fits, CASE WHEN fits THEN error END AS error, CASE WHEN fits THEN shaped END AS shaped,
        CASE WHEN fits AND $7 THEN response END AS response, CASE WHEN fits AND $7 THEN normalised END AS normalised
   FROM (SELECT c.*, $8::bigint IS NULL OR c.total <= $8 OR ($9 AND c.no = 1) AS fits
           FROM (SELECT p.*, row_number() OVER by_line AS no, sum(p.bytes) OVER by_line AS total
@@ -14,6 +14,7 @@ SELECT /* inspect/finished */ batch_id, line, seq, created_at, lane, status, att
                            AND ($5::timestamptz IS NULL OR r.created_at < $5)
                            AND r.line <= coalesce($10::bigint, 9223372036854775807)
                            AND ($11::text IS NULL OR r.custom_id = $11)
+                           AND ($12::text IS NULL OR (r.status <> 0 AND r.error_code = $12))
                          ORDER BY r.line LIMIT $6) p
                 WINDOW by_line AS (ORDER BY p.line)) c
          -- One row past the bound says that there are more; it comes without its bodies.

@@ -9,7 +9,7 @@ CREATE FUNCTION {fn}.record(
     l_id uuid[], l_token bigint[], l_version int[], l_lines text[], l_rest text[], l_rest_n int[],
     l_completed int[], l_failed int[], l_not_found int[], l_skipped int[],
     r_lease int[], r_line bigint[], r_seq bigint[], r_status smallint[], r_attempts int[], r_http smallint[],
-    r_custom text[], r_code text[], r_error text[], r_response bytea[], r_shaped text[], r_normalised text[],
+    r_custom text[], r_code text[], r_error text[], r_response bytea[], r_shaped text[], r_normalised text[], r_class text[],
     a_lease int[], a_line bigint[], a_class text[], a_code text[], a_error text[], a_not_before timestamptz[],
     b_lease int[], b_tried boolean[], b_not_before timestamptz[], b_lines text[], b_n int[],
     OUT finalizing uuid[], OUT stopped uuid[]
@@ -50,11 +50,11 @@ BEGIN /* record/record */
 
     INSERT INTO windrow.results
            (batch_id, line, seq, created_at, lane, status, attempts, generation, http_status, custom_id,
-            error_code, error, response, shaped, normalised)
-    SELECT v_batch[l], line, seq, v_now, v_lane[l], status, tries, v_gen[l], http, custom, code, err, resp, shaped, norm
+            error_code, error, response, shaped, normalised, class)
+    SELECT v_batch[l], line, seq, v_now, v_lane[l], status, tries, v_gen[l], http, custom, code, err, resp, shaped, norm, class
       FROM unnest(r_lease, r_line, r_seq, r_status, r_attempts, r_http, r_custom, r_code, r_error, r_response,
-                  r_shaped, r_normalised)
-           u(l, line, seq, status, tries, http, custom, code, err, resp, shaped, norm);
+                  r_shaped, r_normalised, r_class)
+           u(l, line, seq, status, tries, http, custom, code, err, resp, shaped, norm, class);
     IF cardinality(a_lease) > 0 THEN
         -- Beyond the first entries a throttled attempt joins the one before it, by primary key; what joined conflicts below.
         FOR w IN SELECT * FROM unnest(a_lease, a_line, a_class, a_code, a_error, a_not_before) u(l, line, class, code, err, at)

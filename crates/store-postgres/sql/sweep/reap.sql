@@ -29,6 +29,10 @@ BEGIN /* sweep/reap */
             SELECT id FROM windrow.acts WHERE batch_id = v_id ORDER BY id LIMIT p_rows_max - rows);
         GET DIAGNOSTICS v_n = ROW_COUNT;
         rows := rows + v_n;
+        DELETE FROM windrow.batch_recipes WHERE batch_id = v_id AND generation IN (
+            SELECT generation FROM windrow.batch_recipes WHERE batch_id = v_id ORDER BY generation LIMIT p_rows_max - rows);
+        GET DIAGNOSTICS v_n = ROW_COUNT;
+        rows := rows + v_n;
         more := true;
         IF rows < p_rows_max THEN
             DELETE FROM windrow.returned WHERE batch_id = v_id;

@@ -27,7 +27,10 @@ pub(super) async fn page(
     let limit = i64::from(query.limit);
     let filters = (query.batch, &query.statuses, &query.job_type, query.from, query.to);
     let filters = (filters, query.line, &query.custom_id);
-    let binding = Binding::new("finished", scope, &filters);
+    let binding = match &query.error_code {
+        Some(code) => Binding::new("finished", scope, &(filters, code)),
+        None => Binding::new("finished", scope, &filters),
+    };
     let after: Option<Key> = Cursor::open(&binding, query.after.as_deref())?;
     let (mut lines, mut left, mut is_full) = (Vec::new(), query.bytes_max, false);
     let mut from = after.map(|key| key.0);
@@ -98,7 +101,9 @@ async fn of_batch(
     after: i64,
     room: &Room,
 ) -> Result<LinesOfBatch> {
-    let sql = if query.statuses.is_empty() || query.statuses.contains(&Status::Completed) {
+    let sql = if query.error_code.is_some() {
+        sql!("inspect/by_code")
+    } else if query.statuses.is_empty() || query.statuses.contains(&Status::Completed) {
         sql!("inspect/finished")
     } else {
         sql!("inspect/unsuccessful")
@@ -137,6 +142,7 @@ async fn read(
         (&room.first as _, Type::BOOL),
         (&only as _, Type::INT8),
         (&query.custom_id as _, Type::TEXT),
+        (&query.error_code as _, Type::TEXT),
     ];
     let mut found = store.db.rows(sql, &params).await?;
     let fit = found.iter().take_while(|row| row.get("fits")).count();
@@ -169,7 +175,8 @@ impl LinesOfBatch {
     }
 }
 
-fn line(row: &Row) -> Result<FinishedLine> {
+/// Reads a result with its batch, lane and line.
+pub(super) fn line(row: &Row) -> Result<FinishedLine> {
     let status = Status::from_code(row.get("status"))
         .ok_or_else(|| rows::corrupt("status", "no such status"))?;
     let response: Option<&[u8]> = row.get("response");
@@ -190,6 +197,7 @@ fn line(row: &Row) -> Result<FinishedLine> {
             response: response.map(Bytes::copy_from_slice),
             shaped: row.get("shaped"),
             normalised: row.get("normalised"),
+            class: rows::read_opt(row, "class")?,
             error_code: row.get("error_code"),
             error: row.get("error"),
         },

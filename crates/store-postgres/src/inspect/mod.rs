@@ -6,6 +6,8 @@
 mod files;
 mod finished;
 mod pending;
+mod recipes;
+mod rows_page;
 mod verify;
 
 use async_trait::async_trait;
@@ -21,10 +23,11 @@ use windrow_store::batch::Batch;
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::ingest::{File, LineError};
 use windrow_store::inspect::{
-    AttemptCounts, BatchRows, BatchesQuery, Binding, Cursor, FileLane, FilesQuery, FinishedLine,
-    FinishedQuery, Holder, Inspect, LaneStatus, Page, PastAttempt, PendingLine, PendingQuery,
-    behind,
+    AttemptCounts, BatchRow, BatchRows, BatchesQuery, Binding, Cursor, FileLane, FilesQuery,
+    FinishedLine, FinishedQuery, Holder, Inspect, LaneStatus, Page, PastAttempt, PendingLine,
+    PendingQuery, RowsQuery, behind,
 };
+use windrow_store::recipe::{BatchRecipe, JobDefinition};
 
 use crate::db::sql;
 use crate::{PostgresBackend, rows};
@@ -124,6 +127,14 @@ impl Inspect for PostgresBackend {
         Ok(found.iter().rev().map(act).collect())
     }
 
+    async fn recipes(&self, scope: &Scope, batch: BatchId) -> Result<Vec<BatchRecipe>> {
+        recipes::list(self, scope, batch).await
+    }
+
+    async fn job_definition(&self, batch: BatchId) -> Result<JobDefinition> {
+        recipes::definition(self, batch).await
+    }
+
     async fn attempts(&self, scope: &Scope, batch: BatchId, line: u64) -> Result<Vec<PastAttempt>> {
         let file = self.batch(scope, batch).await?.file;
         let line = i64::try_from(line).unwrap_or(i64::MAX);
@@ -143,6 +154,7 @@ impl Inspect for PostgresBackend {
                 attempt: rows::small(row, "attempt"),
                 times: rows::small(row, "times"),
                 class: rows::read(row, "class")?,
+                put_back: row.get("put_back"),
                 error_code: row.get("error_code"),
                 error: row.get("error"),
                 not_before: row.get("not_before"),
@@ -164,7 +176,8 @@ impl Inspect for PostgresBackend {
             (&lines as _, Type::INT8_ARRAY),
             (&unknown.map(Class::as_str).collect::<Vec<_>>() as _, Type::TEXT_ARRAY),
             (&uncounted.map(Class::as_str).collect::<Vec<_>>() as _, Type::TEXT_ARRAY),
-            (&Class::Reprocessed.as_str() as _, Type::TEXT),
+            (&Class::NotFound.as_str() as _, Type::TEXT),
+            (&Class::Unacceptable.as_str() as _, Type::TEXT),
         ];
         let found = self.db.lone(sql!("inspect/tries"), &params).await?;
         let counts = |row: &tokio_postgres::Row| AttemptCounts {
@@ -172,6 +185,9 @@ impl Inspect for PostgresBackend {
             tried: rows::small(row, "tried"),
             answered: rows::small(row, "answered"),
             uncounted: rows::small(row, "uncounted"),
+            missed: rows::small(row, "missed"),
+            since_miss: rows::small(row, "since_miss"),
+            unaccepted: rows::small(row, "unaccepted"),
         };
         Ok(found.iter().map(counts).collect())
     }
@@ -182,6 +198,10 @@ impl Inspect for PostgresBackend {
 
     async fn finished(&self, scope: &Scope, query: FinishedQuery) -> Result<Page<FinishedLine>> {
         finished::page(self, scope, query).await
+    }
+
+    async fn rows(&self, scope: &Scope, query: RowsQuery) -> Result<Page<BatchRow>> {
+        rows_page::page(self, scope, &query).await
     }
 
     async fn verify(&self, batch: BatchId) -> Result<BatchRows> {

@@ -57,7 +57,8 @@ pub(super) async fn page(
         }
     }
     let picked = picked.into_iter().map(|(set, seq)| (&sets[set], seq)).collect();
-    let lines = summarised(store, picked).await?;
+    let mut lines = summarised(store, picked).await?;
+    add_errors(store, &mut lines).await?;
     let key =
         |line: &PendingLine| (line.updated_at, line.batch.0, line.lane.cast_signed(), line.seq);
     Ok(super::page(lines, limit, &binding, key))
@@ -120,11 +121,15 @@ fn word(place: Place) -> &'static str {
     }
 }
 
-fn set(row: &Row) -> Result<Set> {
-    let place = [Place::Untouched, Place::Returned, Place::Leased]
+pub(super) fn place(row: &Row) -> Result<Place> {
+    [Place::Untouched, Place::Returned, Place::Leased]
         .into_iter()
         .find(|place| word(*place) == row.get::<_, &str>("place"))
-        .ok_or_else(|| rows::corrupt("place", "no such place"))?;
+        .ok_or_else(|| rows::corrupt("place", "no such place"))
+}
+
+fn set(row: &Row) -> Result<Set> {
+    let place = place(row)?;
     let (updated_at, batch): (Timestamp, Uuid) = (row.get("updated_at"), row.get("batch_id"));
     let held_by: Option<Uuid> = row.get("held_by");
     Ok(Set {
@@ -146,6 +151,8 @@ fn set(row: &Row) -> Result<Set> {
             not_before: row.get("not_before"),
             held_by: held_by.map(InstanceId),
             held_since: held_by.map(|_| updated_at),
+            last_error_code: None,
+            last_error: None,
             summary: Summary::default(),
         },
     })
@@ -180,4 +187,25 @@ async fn summarised(store: &PostgresBackend, picked: Vec<(&Set, u64)>) -> Result
         PendingLine { seq, line, summary, ..set.pattern.clone() }
     };
     Ok(picked.into_iter().map(line).collect())
+}
+
+/// Says of each line that was tried what went wrong the last time, one query for the page.
+async fn add_errors(store: &PostgresBackend, lines: &mut [PendingLine]) -> Result<()> {
+    let tried = lines.iter().filter(|line| line.place != Place::Untouched);
+    let (batches, numbers): (Vec<Uuid>, Vec<i64>) =
+        tried.map(|line| (line.batch.0, line.line.cast_signed())).unzip();
+    if batches.is_empty() {
+        return Ok(());
+    }
+    let params = [(&batches as _, Type::UUID_ARRAY), (&numbers as _, Type::INT8_ARRAY)];
+    let mut errors = BTreeMap::<(Uuid, u64), (String, String)>::new();
+    for row in store.db.rows(sql!("inspect/last_errors"), &params).await? {
+        let of = (row.get("batch_id"), rows::count(&row, "line"));
+        errors.insert(of, (row.get("error_code"), row.get("error")));
+    }
+    for line in lines.iter_mut().filter(|line| line.place != Place::Untouched) {
+        let last = errors.get(&(line.batch.0, line.line)).cloned();
+        (line.last_error_code, line.last_error) = last.unzip();
+    }
+    Ok(())
 }

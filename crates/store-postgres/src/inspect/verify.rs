@@ -6,7 +6,9 @@ use tokio_postgres::types::Type;
 use windrow_domain::{BatchId, InstanceId, LaneNo, LineSet};
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::inspect::{BatchRows, LaneRows};
+use windrow_store::recipe::recipe_hash;
 
+use super::recipes;
 use crate::db::{Statement, sql};
 use crate::{PostgresBackend, rows};
 
@@ -16,9 +18,10 @@ pub(super) async fn read(store: &PostgresBackend, batch: BatchId) -> Result<Batc
         Statement { sql: sql!("inspect/audit_lanes"), params: &id },
         Statement { sql: sql!("inspect/audit_sets"), params: &id },
         Statement { sql: sql!("inspect/audit_results"), params: &id },
+        Statement { sql: sql!("inspect/recipes"), params: &id },
     ];
     let answers = store.db.snapshot(&calls).await?;
-    let [lanes, sets, results] = answers.as_slice() else {
+    let [lanes, sets, results, recipes] = answers.as_slice() else {
         return Err(Error::of(Kind::Corrupt));
     };
     let first = lanes.first().ok_or_else(|| Error::of(Kind::Missing))?;
@@ -69,5 +72,12 @@ pub(super) async fn read(store: &PostgresBackend, batch: BatchId) -> Result<Batc
         lane_rows.results += seqs.len() as u64;
         lane_rows.finished[status] = LineSet::from_iter(seqs);
     }
-    Ok(BatchRows { state, lanes: lanes_read.into_values().collect() })
+    let recipes = recipes.iter().map(recipes::recipe);
+    Ok(BatchRows {
+        state,
+        generation: rows::small(first, "generation"),
+        recipe_hash: rows::recipe_hash(first)?,
+        recipes: recipes.map(|recipe| (recipe.generation, recipe_hash(&recipe.text))).collect(),
+        lanes: lanes_read.into_values().collect(),
+    })
 }

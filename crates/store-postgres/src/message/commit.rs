@@ -24,7 +24,7 @@ use crate::object::States;
 use crate::partition::Fences;
 use crate::{PostgresBackend, member};
 
-/// Places of messages as parallel arrays.
+/// PlaceSets of messages as parallel arrays.
 #[derive(Default)]
 pub(crate) struct Refs {
     partitions: Vec<i32>,

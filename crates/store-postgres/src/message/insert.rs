@@ -178,7 +178,7 @@ impl<'a> MessageArrays<'a> {
     }
 }
 
-/// Places as parallel arrays.
+/// PlaceSets as parallel arrays.
 struct PlaceArrays {
     streams: Vec<i64>,
     partitions: Vec<i32>,

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
+use windrow_domain::attempt::Status;
 use windrow_domain::{BatchId, InstanceId, LeaseId};
 use windrow_store::claim::{Poll, Request};
-use windrow_store::inspect::{BatchesQuery, FinishedQuery, PendingQuery};
+use windrow_store::inspect::{BatchesQuery, FinishedQuery, PendingQuery, Place, RowsQuery};
 use windrow_store::record::{Outcomes, Turn};
 use windrow_store::{Claim, Finalise, Inspect, Record, Scope, Sweep};
 use windrow_store_postgres::PostgresStore;
@@ -123,6 +124,7 @@ impl Watched {
             store.finished(all, FinishedQuery { after: page.next, ..query }).await.unwrap();
         })
         .await;
+        self.rows().await;
         self.during("attempts", async |store| drop(store.attempts(all, large, 1).await.unwrap()))
             .await;
         self.during("tries", async |store| {
@@ -145,6 +147,31 @@ impl Watched {
             store.extend_leases(instance, vec![LeaseId::new()], LEASE_MS).await.unwrap();
         })
         .await;
+    }
+
+    /// A page of rows reads its own lines and hardly any other, wherever it begins.
+    async fn rows(&mut self) {
+        let (large, all) = (self.large, &Scope::All);
+        let every = RowsQuery { earlier: true, ..RowsQuery::of(large, 100) };
+        let failed = RowsQuery { statuses: vec![Status::Failed], ..every.clone() };
+        let held = RowsQuery { places: vec![Place::Leased, Place::Returned], ..every.clone() };
+        for query in [every, failed, held] {
+            for backward in [false, true] {
+                let middle = RowsQuery { backward, from: Some(LINES / 2), ..query.clone() };
+                let mut given = 0;
+                let read = self.during("rows", async |store| {
+                    for query in [RowsQuery { from: None, ..middle.clone() }, middle] {
+                        let page = store.rows(all, query.clone()).await.unwrap();
+                        given += page.rows.len();
+                        let after = RowsQuery { from: None, after: page.next, ..query };
+                        given += store.rows(all, after).await.unwrap().rows.len();
+                    }
+                });
+                let read = usize::try_from(read.await).unwrap();
+                // Each row by its key, its number, one more of each page, and a bisection of each lane.
+                assert!(read <= 3 * given + 200, "{read} templates read for {given} rows");
+            }
+        }
     }
 
     async fn sweeps(&mut self) {

@@ -150,8 +150,7 @@ async fn end(store: &PostgresStore, me: InstanceId, running: BatchId) {
         Select::Lines(LineSet::span(1, 3)),
     ];
     for select in ways {
-        let step =
-            Reprocess { batch: running, select, generation: None, lines_max: 5, window_secs: None };
+        let step = Reprocess { lines_max: 5, ..Reprocess::first(running, select) };
         assert!(store.reprocess(ALL, step).await.unwrap().moved > 0);
         while let Some(tranche) = store.lease_tranche(me, request(20)).await.unwrap() {
             store.record(me, vec![completed(&tranche)]).await.unwrap();

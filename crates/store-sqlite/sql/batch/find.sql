@@ -7,7 +7,7 @@ SELECT /* batch/find */ b.id, b.file_id, b.owner, b.endpoint, b.state, b.generat
     ifnull(sum(l.leased), 0), ifnull(sum(l.completed), 0), ifnull(sum(l.failed), 0),
     ifnull(sum(l.not_found), 0), ifnull(sum(l.skipped), 0), b.output_secs,
     json_group_array(DISTINCT l.upstream) FILTER (WHERE l.upstream IS NOT NULL),
-    b.window_secs
+    b.window_secs, b.recipe_hash
 FROM batches AS b
 LEFT JOIN batch_lanes AS l ON l.batch_id = b.id
 WHERE b.id = ?1 AND b.deleted_at IS NULL AND (?2 IS NULL OR b.owner = ?2)

@@ -1,6 +1,14 @@
--- Results of older generations with one status other than completed; uses results_unwell_idx.
-SELECT /* batch/results_unwell */ line, lane, seq, status
-FROM results
-WHERE batch_id = ?1 AND generation < ?2 AND status <> 0 AND status = ?4
-ORDER BY line
+-- Results of older generations with one status other than completed from a line on; uses results_unwell_idx. With ?5, since when it was put back how often, and how
+-- often it was tried at all, each by primary key.
+SELECT /* batch/results_unwell */ r.line, r.lane, r.seq, r.status, r.attempts, r.class,
+    CASE WHEN ?5 IS NULL THEN 0 ELSE (
+        SELECT ifnull(sum(a.times), 0) FROM attempts AS a
+        WHERE a.batch_id = ?1 AND a.line = r.line AND a.class <> 'throttled') END,
+    CASE WHEN ?5 IS NULL THEN 0 ELSE (
+        SELECT count(*) FROM attempts AS a
+        WHERE a.batch_id = ?1 AND a.line = r.line AND (a.put_back OR a.class = 'reprocessed')
+            AND a.created_at > ?5) END
+FROM results AS r
+WHERE r.batch_id = ?1 AND r.generation < ?2 AND r.status <> 0 AND r.status = ?6 AND r.line >= ?4
+ORDER BY r.line
 LIMIT ?3

@@ -5,9 +5,11 @@
 use async_trait::async_trait;
 use rusqlite::{Row, params};
 use windrow_domain::batch::{Event, apply};
-use windrow_domain::{BatchId, FileId, Owner, State, UpstreamId};
+use windrow_domain::{BatchId, FileId, LineSet, Owner, State, Target, UpstreamId};
 use windrow_store::audit_log::{AUDIT_ENTRIES_MAX, NewAuditEntry};
-use windrow_store::batch::{Batch, Batches, Continue, NewBatch, Reprocess, Reprocessed};
+use windrow_store::batch::{
+    Batch, Batches, Continue, NewBatch, Reprocess, Reprocessed, Reshaped, TriedNow,
+};
 use windrow_store::ingest::{FileState, FileVerdict, errors_json};
 use windrow_store::{Error, Kind, Result, Scope};
 
@@ -16,6 +18,7 @@ use crate::{SqliteBackend, batch_events, ingest, lane_counts, rows};
 
 mod reopen;
 mod reprocess;
+mod try_now;
 
 #[async_trait]
 impl Batches for SqliteBackend {
@@ -72,6 +75,16 @@ impl Batches for SqliteBackend {
     async fn reprocess(&self, scope: &Scope, step: Reprocess) -> Result<Reprocessed> {
         let scope = scope.clone();
         self.write(move |tx| reprocess::step(tx, &scope, &step)).await
+    }
+
+    async fn try_now(&self, scope: &Scope, batch: BatchId, lines: LineSet) -> Result<TriedNow> {
+        let scope = scope.clone();
+        self.write(move |tx| try_now::run(tx, &scope, batch, &lines)).await
+    }
+
+    async fn reshape(&self, scope: &Scope, batch: BatchId, rows: Vec<Reshaped>) -> Result<u64> {
+        let scope = scope.clone();
+        self.write(move |tx| reprocess::reshape(tx, &scope, batch, &rows)).await
     }
 
     async fn delete_batch(&self, scope: &Scope, batch: BatchId) -> Result<()> {
@@ -134,6 +147,7 @@ pub(crate) fn read_batch(row: &Row<'_>) -> rusqlite::Result<Batch> {
         output_secs: row.get::<_, Option<i64>>(26)?.map(i64::cast_unsigned),
         window_secs: row.get::<_, Option<i64>>(28)?.map(i64::cast_unsigned),
         counts: rows::counts(row, 18)?,
+        recipe_hash: row.get(29)?,
         upstreams: {
             let mut upstreams: Vec<UpstreamId> = rows::json(row, 27)?;
             upstreams.sort_unstable();
@@ -193,12 +207,14 @@ fn check_open(tx: &Tx<'_>, owner: &Owner, open_max: Option<u32>) -> Result<()> {
 /// The batch that this creation repeats, if it does.
 fn find_repeat(tx: &Tx<'_>, new: &NewBatch) -> Result<Option<BatchId>> {
     let asked = params![new.id.0.into_bytes(), new.owner.as_str(), new.idempotency_key];
+    let recipe_hash = new.recipe_hash();
     let found = tx.all(sql!("batch/find_repeat"), asked, |row| {
         let (owner, endpoint): (String, String) = (row.get(1)?, row.get(3)?);
         let deleted: bool = row.get(4)?;
         let same = owner == new.owner.as_str()
             && rows::uuid(row, 2)? == new.file.0
             && endpoint == new.endpoint
+            && row.get::<_, Option<[u8; 32]>>(5)? == recipe_hash
             && !deleted;
         Ok((BatchId(rows::uuid(row, 0)?), same))
     })?;
@@ -231,9 +247,13 @@ fn insert(tx: &Tx<'_>, new: &NewBatch, state: State) -> Result<()> {
         state.is_closed().then_some(tx.now),
         new.output_secs.map(rows::int),
         (!new.errors.is_empty()).then(|| errors_json(new.errors.clone())),
-        new.window_secs.map(rows::int)
+        new.window_secs.map(rows::int),
+        new.recipe_hash()
     ];
     tx.run(sql!("batch/insert"), batch)?;
+    if let Some(text) = &new.recipe {
+        tx.run(sql!("batch/insert_recipe"), params![id, 0, text])?;
+    }
     if state == State::Failed {
         return Ok(());
     }
@@ -248,7 +268,8 @@ fn insert(tx: &Tx<'_>, new: &NewBatch, state: State) -> Result<()> {
         tx.now,
         lane_counts::ALWAYS,
         by_target,
-        new.upstreams.others.as_str()
+        new.upstreams.others.as_str(),
+        new.target.as_ref().map(Target::as_str)
     ];
     match tx.run(sql!("batch/insert_lanes"), lanes)? {
         0 => Err(tx.corrupt("a sealed file has no lanes")),

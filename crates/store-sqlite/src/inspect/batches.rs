@@ -24,7 +24,7 @@ const COLUMNS: &str = "b.id, b.file_id, b.owner, b.endpoint, b.state, b.generati
      ifnull(sum(l.leased), 0), ifnull(sum(l.completed), 0), ifnull(sum(l.failed), 0), \
      ifnull(sum(l.not_found), 0), ifnull(sum(l.skipped), 0), b.output_secs, \
      json_group_array(DISTINCT l.upstream) FILTER (WHERE l.upstream IS NOT NULL), \
-     b.window_secs";
+     b.window_secs, b.recipe_hash";
 
 pub(super) fn page(tx: &Tx<'_>, scope: &Scope, query: &BatchesQuery) -> Result<Page<Batch>> {
     let filters = (&query.states, &query.job_type, query.from, query.to);
@@ -109,6 +109,7 @@ pub(super) fn attempts(
             attempt: row.get(1)?,
             times: row.get(7)?,
             class: rows::parsed(row, 2)?,
+            put_back: row.get(8)?,
             error_code: row.get(3)?,
             error: row.get(4)?,
             not_before: rows::time(row, 5)?,
@@ -137,10 +138,18 @@ pub(super) fn attempt_counts(
         text(serde_json::to_string(lines)),
         text(serde_json::to_string(&unknown)),
         text(serde_json::to_string(&uncounted)),
-        Class::Reprocessed.as_str()
+        Class::NotFound.as_str(),
+        Class::Unacceptable.as_str()
     ];
     tx.all(sql!("inspect/tries"), asked, |row| {
-        let (tried, answered, uncounted) = (row.get(1)?, row.get(2)?, row.get(3)?);
-        Ok(AttemptCounts { line: rows::count(row, 0)?, tried, answered, uncounted })
+        Ok(AttemptCounts {
+            line: rows::count(row, 0)?,
+            tried: row.get(1)?,
+            answered: row.get(2)?,
+            uncounted: row.get(3)?,
+            missed: row.get(4)?,
+            since_miss: row.get(5)?,
+            unaccepted: row.get(6)?,
+        })
     })
 }

@@ -38,7 +38,7 @@ pub(super) fn page(tx: &Tx<'_>, scope: &Scope, query: &FilesQuery) -> Result<Pag
     }
     let text = format!(
         "SELECT /* inspect/files */ id, owner, name, purpose, state, lines, bytes, chunks, \
-         created_at, sealed_at, expires_at, place, batch_id, endpoint FROM files \
+         created_at, sealed_at, expires_at, place, batch_id, endpoint, NULL, original_bytes FROM files \
          WHERE state IN ('sealed', 'invalid'){} \
          ORDER BY created_at {order}, id {order} LIMIT {}",
         filter.text,

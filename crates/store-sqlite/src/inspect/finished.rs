@@ -23,11 +23,14 @@ pub(super) fn page(
 ) -> Result<Page<FinishedLine>> {
     let filters = (query.batch, &query.statuses, &query.job_type, query.from, query.to);
     let filters = (filters, query.line, &query.custom_id);
-    let binding = Binding::new("finished", scope, &filters);
+    let binding = match &query.error_code {
+        Some(code) => Binding::new("finished", scope, &(filters, code)),
+        None => Binding::new("finished", scope, &filters),
+    };
     let after: Option<Key> = Cursor::open(&binding, query.after.as_deref())?;
     let unwell = !query.statuses.is_empty() && !query.statuses.contains(&Status::Completed);
     let mut rows = Vec::new();
-    if unwell {
+    if unwell && query.error_code.is_none() {
         // Each status has its own run of results_unwell_idx; a page merges the runs.
         for status in Status::ALL.into_iter().filter(|status| query.statuses.contains(status)) {
             rows.extend(read(tx, scope, query, after, &[status], Table::Current)?);
@@ -76,6 +79,7 @@ fn filter(scope: &Scope, query: &FinishedQuery, after: Option<Key>, statuses: &[
     filter.maybe("b.job_type = ?", query.job_type.clone());
     filter.maybe("r.line = ?", query.line.map(rows::int));
     filter.maybe("r.custom_id = ?", query.custom_id.clone());
+    filter.maybe("r.status <> 0 AND r.error_code = ?", query.error_code.clone());
     filter.maybe("r.created_at >= ?", query.from.map(|at| at.as_microsecond()));
     filter.maybe("r.created_at < ?", query.to.map(|at| at.as_microsecond()));
     match statuses {
@@ -106,28 +110,30 @@ enum Table {
 }
 
 /// Of an earlier result: it is its line's newest, and the line has no other.
-const NEWEST_OF_NO_RESULT: &str = "NOT EXISTS (SELECT 1 FROM results AS c \
+pub(super) const NEWEST_OF_NO_RESULT: &str = "NOT EXISTS (SELECT 1 FROM results AS c \
     WHERE c.batch_id = r.batch_id AND c.line = r.line) \
     AND NOT EXISTS (SELECT 1 FROM results_before AS n WHERE n.batch_id = r.batch_id \
         AND n.line = r.line AND n.generation > r.generation)";
 
 fn statement(query: &FinishedQuery, filter: &Where, table: Table) -> String {
-    let results = match table {
-        Table::Current => "results",
-        Table::Earlier => "results_before",
+    let (results, index) = match (table, &query.error_code) {
+        // A rare word among very many failures.
+        (Table::Current, Some(_)) => ("results", " INDEXED BY results_code_idx"),
+        (Table::Current, None) => ("results", ""),
+        (Table::Earlier, _) => ("results_before", ""),
     };
     let bodies = if query.bodies { "r.response, r.normalised" } else { "NULL, NULL" };
     format!(
         "SELECT /* inspect/finished */ r.batch_id, r.lane, r.created_at, r.generation, r.seq, \
          r.line, r.status, r.attempts, r.custom_id, r.http_status, r.shaped, r.error_code, \
-         r.error, {bodies} FROM batches AS b CROSS JOIN {results} AS r ON r.batch_id = b.id \
+         r.error, {bodies}, r.class FROM batches AS b CROSS JOIN {results} AS r{index} ON r.batch_id = b.id \
          WHERE b.deleted_at IS NULL{} ORDER BY b.id, r.line LIMIT {}",
         filter.text,
         query.limit + 1
     )
 }
 
-fn read_line(row: &Row<'_>) -> rusqlite::Result<FinishedLine> {
+pub(super) fn read_line(row: &Row<'_>) -> rusqlite::Result<FinishedLine> {
     let status = Status::from_code(row.get(6)?).ok_or_else(|| rows::bad(6, "no such status"))?;
     Ok(FinishedLine {
         batch: BatchId(rows::uuid(row, 0)?),
@@ -147,6 +153,7 @@ fn read_line(row: &Row<'_>) -> rusqlite::Result<FinishedLine> {
             error: row.get(12)?,
             response: row.get::<_, Option<Vec<u8>>>(13)?.map(Bytes::from),
             normalised: row.get(14)?,
+            class: rows::parsed_opt(row, 15)?,
         },
     })
 }

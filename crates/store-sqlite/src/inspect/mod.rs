@@ -8,6 +8,8 @@ pub(crate) mod calls;
 mod files;
 mod finished;
 mod pending;
+mod recipes;
+mod rows;
 mod verify;
 
 use async_trait::async_trait;
@@ -18,9 +20,11 @@ use windrow_store::audit_log::AuditEntry;
 use windrow_store::batch::Batch;
 use windrow_store::ingest::{File, LineError};
 use windrow_store::inspect::{
-    AttemptCounts, BatchRows, BatchesQuery, Binding, Cursor, FileLane, FilesQuery, FinishedLine,
-    FinishedQuery, Holder, Inspect, LaneStatus, Page, PastAttempt, PendingLine, PendingQuery,
+    AttemptCounts, BatchRow, BatchRows, BatchesQuery, Binding, Cursor, FileLane, FilesQuery,
+    FinishedLine, FinishedQuery, Holder, Inspect, LaneStatus, Page, PastAttempt, PendingLine,
+    PendingQuery, RowsQuery,
 };
+use windrow_store::recipe::{BatchRecipe, JobDefinition};
 use windrow_store::{Result, Scope};
 
 use crate::{SqliteBackend, batch};
@@ -82,6 +86,15 @@ impl Inspect for SqliteBackend {
         self.read(move |tx| batches::audit_log(tx, &scope, id)).await
     }
 
+    async fn recipes(&self, scope: &Scope, id: BatchId) -> Result<Vec<BatchRecipe>> {
+        let scope = scope.clone();
+        self.read(move |tx| recipes::list(tx, &scope, id)).await
+    }
+
+    async fn job_definition(&self, id: BatchId) -> Result<JobDefinition> {
+        self.read(move |tx| recipes::definition(tx, id)).await
+    }
+
     async fn attempts(&self, scope: &Scope, id: BatchId, line: u64) -> Result<Vec<PastAttempt>> {
         let scope = scope.clone();
         self.read(move |tx| batches::attempts(tx, &scope, id, line)).await
@@ -103,6 +116,11 @@ impl Inspect for SqliteBackend {
     async fn finished(&self, scope: &Scope, query: FinishedQuery) -> Result<Page<FinishedLine>> {
         let scope = scope.clone();
         self.read(move |tx| finished::page(tx, &scope, &query)).await
+    }
+
+    async fn rows(&self, scope: &Scope, query: RowsQuery) -> Result<Page<BatchRow>> {
+        let scope = scope.clone();
+        self.read(move |tx| rows::page(tx, &scope, &query)).await
     }
 
     async fn verify(&self, batch: BatchId) -> Result<BatchRows> {

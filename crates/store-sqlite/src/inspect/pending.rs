@@ -157,6 +157,14 @@ fn read_line(tx: &Tx<'_>, set: &Set, seq: u64) -> Result<PendingLine> {
     let (line, summary) = tx.sure(sql!("inspect/pending_line"), place, |row| {
         Ok((rows::count(row, 0)?, Summary::read(row.get_ref(1)?.as_blob()?)))
     })?;
+    let of = params![batch.into_bytes(), rows::int(line)];
+    let last = match set.place {
+        Place::Untouched => None,
+        Place::Returned | Place::Leased => {
+            tx.one(sql!("inspect/last_error"), of, |row| Ok((row.get(0)?, row.get(1)?)))?
+        }
+    };
+    let (last_error_code, last_error) = last.unzip();
     let updated_at = Timestamp::from_microsecond(at).map_err(|cause| tx.corrupt(cause))?;
     Ok(PendingLine {
         updated_at,
@@ -173,6 +181,8 @@ fn read_line(tx: &Tx<'_>, set: &Set, seq: u64) -> Result<PendingLine> {
         not_before: set.not_before,
         held_by: set.held_by,
         held_since: set.held_by.map(|_| updated_at),
+        last_error_code,
+        last_error,
         summary,
     })
 }

@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use rusqlite::params;
 use windrow_domain::{BatchId, InstanceId, LaneNo, LineSet, UpstreamId};
 use windrow_store::inspect::{BatchRows, LaneRows};
+use windrow_store::recipe::recipe_hash;
 use windrow_store::{Result, Scope};
 
+use super::recipes;
 use crate::tx::{Tx, sql};
 use crate::{batch, lane_counts, rows};
 
 pub(super) fn read(tx: &Tx<'_>, id: BatchId) -> Result<BatchRows> {
-    let state = batch::find(tx, &Scope::All, id)?.state;
+    let batch = batch::find(tx, &Scope::All, id)?;
     let mut returned = sets(tx, sql!("inspect/audit_returned"), id)?;
     let mut leased = leased(tx, id)?;
     let mut finished = finished(tx, id)?;
@@ -39,7 +41,14 @@ pub(super) fn read(tx: &Tx<'_>, id: BatchId) -> Result<BatchRows> {
     if !(returned.is_empty() && leased.is_empty() && finished.is_empty()) {
         return Err(tx.corrupt("lines are in lanes that the batch does not have"));
     }
-    Ok(BatchRows { state, lanes })
+    let recipes = recipes::of(tx, id)?;
+    Ok(BatchRows {
+        state: batch.state,
+        generation: batch.generation,
+        recipe_hash: batch.recipe_hash,
+        recipes: recipes.iter().map(|r| (r.generation, recipe_hash(&r.text))).collect(),
+        lanes,
+    })
 }
 
 fn sets(tx: &Tx<'_>, sql: &str, id: BatchId) -> Result<BTreeMap<LaneNo, Vec<LineSet>>> {

@@ -4,10 +4,12 @@
 //! comes back; nothing here takes a lock that a turn would wait for.
 
 mod cursor;
+mod rows;
 mod summary;
 mod verify;
 
 pub use cursor::{Binding, Cursor};
+pub use rows::{BatchRow, LaneStart, Merge, PlaceSet, PlaceSets, RowKey, RowsQuery};
 pub use summary::{SUMMARY_FIELDS_MAX, SUMMARY_PREFIX_BYTES, Summary};
 pub use verify::{BatchRows, LaneRows};
 
@@ -25,6 +27,7 @@ use crate::audit_log::AuditEntry;
 use crate::batch::Batch;
 use crate::error::{self, Error, Kind, Result};
 use crate::ingest::{File, LineError};
+use crate::recipe::{BatchRecipe, JobDefinition};
 
 /// Most rows of one page.
 pub const PAGE_MAX: u32 = 1000;
@@ -216,6 +219,10 @@ pub struct PendingLine {
     pub held_by: Option<InstanceId>,
     /// Since when that instance holds it.
     pub held_since: Option<Timestamp>,
+    /// A stable word for what went wrong the last time.
+    pub last_error_code: Option<String>,
+    /// A sentence about what went wrong the last time, in this generation or an earlier one.
+    pub last_error: Option<String>,
     /// A few words of its input.
     pub summary: Summary,
 }
@@ -231,6 +238,8 @@ pub struct FinishedQuery {
     pub line: Option<u64>,
     /// Only lines whose request has this id of its own.
     pub custom_id: Option<String>,
+    /// Only unsuccessful lines with this word for what went wrong.
+    pub error_code: Option<String>,
     /// Only of this kind of work.
     pub job_type: Option<String>,
     /// Only lines that finished at this time or later.
@@ -291,8 +300,7 @@ pub fn rows_that_fit(rows: &[FinishedLine], bytes_max: Option<u64>) -> usize {
     fits.count().max(1).min(rows.len())
 }
 
-/// An attempt that failed and was to be repeated, or (class `reprocessed`) a result that was put
-/// back.
+/// An attempt that failed and was to be repeated, or a result that was put back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PastAttempt {
     /// The batch's generation.
@@ -301,8 +309,10 @@ pub struct PastAttempt {
     pub attempt: u32,
     /// How many attempts in a row it stands for; see [`crate::record::ATTEMPT_ENTRIES_MAX`].
     pub times: u32,
-    /// What kind of trouble it was.
+    /// What kind of trouble it was; `reprocessed` for a result without any that was put back.
     pub class: Class,
+    /// It is a result that was put back to run again.
+    pub put_back: bool,
     /// A stable word for what went wrong.
     pub error_code: String,
     /// A sentence about what went wrong.
@@ -322,14 +332,22 @@ pub struct AttemptCounts {
     pub tried: u32,
     /// Those of them whose answer is known ([`Class::is_answered`]).
     pub answered: u32,
-    /// Attempts since it last had a result that it did not use up ([`Class::is_counted`]).
+    /// Attempts since its attempts began anew (a result that was put back) that it did not use up
+    /// ([`Class::is_counted`]).
     pub uncounted: u32,
+    /// Misses ([`Class::NotFound`]), results that were put back among them.
+    pub missed: u32,
+    /// Attempts that it used up since its last miss, or since its attempts began anew.
+    pub since_miss: u32,
+    /// Those of them whose answer was not accepted ([`Class::Unacceptable`]).
+    pub unaccepted: u32,
 }
 
 impl AttemptCounts {
     /// Of a line without any history.
     pub fn none(line: u64) -> Self {
-        Self { line, tried: 0, answered: 0, uncounted: 0 }
+        let (tried, answered, uncounted) = (0, 0, 0);
+        Self { line, tried, answered, uncounted, missed: 0, since_miss: 0, unaccepted: 0 }
     }
 
     /// `Invalid` when too many lines are asked for.
@@ -376,6 +394,12 @@ pub trait Inspect {
     /// What was done to a batch, oldest first: the newest [`crate::audit_log::AUDIT_ENTRIES_MAX`].
     async fn audit_log(&self, scope: &Scope, batch: BatchId) -> Result<Vec<AuditEntry>>;
 
+    /// The recipes of a batch, oldest first; empty when its lines are requests themselves.
+    async fn recipes(&self, scope: &Scope, batch: BatchId) -> Result<Vec<BatchRecipe>>;
+
+    /// What the engine needs to run the rows of a batch. For the engine: it has no scope.
+    async fn job_definition(&self, batch: BatchId) -> Result<JobDefinition>;
+
     /// The failed attempts of a line (by its number in the file), oldest first. `Missing` when the batch has
     /// no such line.
     async fn attempts(&self, scope: &Scope, batch: BatchId, line: u64) -> Result<Vec<PastAttempt>>;
@@ -390,6 +414,11 @@ pub trait Inspect {
 
     /// Lines with a result.
     async fn finished(&self, scope: &Scope, query: FinishedQuery) -> Result<Page<FinishedLine>>;
+
+    /// All rows of a batch in the order of its file, from the first to the last or the other way, whatever their
+    /// place: each once, also while lines move. A batch that failed when it was created has none; of one whose
+    /// file was dropped, only lines with a result are known. O(rows of the page + sets of the batch).
+    async fn rows(&self, scope: &Scope, query: RowsQuery) -> Result<Page<BatchRow>>;
 
     /// Everything known about a batch's lines, read from the rows themselves in one snapshot.
     /// O(lines): for tests and for `doctor`.

@@ -12,6 +12,12 @@ use windrow_domain::{Counts, InstanceId, LaneNo, LineSet, Phase, UpstreamId};
 pub struct BatchRows {
     /// Where the batch stands.
     pub state: State,
+    /// How often it began anew.
+    pub generation: u32,
+    /// What its row says about the recipe that it was made with.
+    pub recipe_hash: Option<[u8; 32]>,
+    /// The generation of each of its recipes and the hash of its text, oldest first.
+    pub recipes: Vec<(u32, [u8; 32])>,
     /// Its lanes.
     pub lanes: Vec<LaneRows>,
 }
@@ -49,6 +55,7 @@ impl BatchRows {
         self.lanes.iter().try_for_each(LaneRows::check)?;
         self.lanes.iter().try_for_each(LaneRows::check_upstream)?;
         self.check_alone()?;
+        self.check_recipes()?;
         let done = self.lanes.iter().all(|lane| lane.phase == Phase::Done);
         let settled = !self.state.is_running();
         if done != settled && self.state != State::Failed {
@@ -73,6 +80,21 @@ impl BatchRows {
             }
         }
         Ok(())
+    }
+
+    /// The recipe of generation 0 is the one that the batch was made with; none is for a generation that
+    /// did not begin.
+    fn check_recipes(&self) -> Result<(), String> {
+        let made_with = self.recipes.iter().find(|(generation, _)| *generation == 0);
+        if made_with.map(|(_, hash)| *hash) != self.recipe_hash {
+            return Err("the batch was made with another recipe than is kept".to_owned());
+        }
+        match self.recipes.iter().find(|(generation, _)| *generation > self.generation) {
+            Some((generation, _)) => {
+                Err(format!("generation {generation} has a recipe, and did not begin"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// A lane's phase follows from the batch's state. A done lane has nothing leased, and has

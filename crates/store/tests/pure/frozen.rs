@@ -7,6 +7,7 @@ use windrow_store::event::BATCH_KINDS;
 use windrow_store::ingest::{FileState, LineError, errors_json};
 use windrow_store::inspect::{Binding, Cursor};
 use windrow_store::partition::Serving;
+use windrow_store::recipe::recipe_hash;
 use windrow_store::sweep::WORKER_LOST;
 
 #[test]
@@ -41,6 +42,14 @@ fn who_runs_messages_says_so_in_these_words() {
     };
     let stored = r#"{"role":"messages","object_types":["cart"],"lifecycle":true,"own_max":7}"#;
     assert_eq!(serving.to_metadata(), stored);
+}
+
+/// A creation that is repeated after an upgrade finds its batch.
+#[test]
+fn recipes_are_compared_by_this_hash() {
+    let hash = recipe_hash("[columns]\n");
+    let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(hex, "3cee1ab0955ca35888ba1c8b74e64608d55cbbd2704f407a29b71d61d7c629ee");
 }
 
 /// A page that somebody has open goes on after an upgrade.

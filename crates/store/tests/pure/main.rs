@@ -7,6 +7,7 @@ mod error;
 mod frozen;
 mod ingest;
 mod record;
+mod rows;
 mod summary;
 mod time;
 mod verify;

@@ -3,6 +3,7 @@
 use windrow_domain::batch::{Ending, State};
 use windrow_domain::{Counts, InstanceId, LineSet, Phase, UpstreamId};
 use windrow_store::inspect::{BatchRows, LaneRows};
+use windrow_store::recipe::recipe_hash;
 
 fn set(text: &str) -> LineSet {
     text.parse().unwrap()
@@ -50,7 +51,7 @@ fn done() -> LaneRows {
 }
 
 fn batch(state: State, lanes: Vec<LaneRows>) -> Result<(), String> {
-    BatchRows { state, lanes }.check()
+    BatchRows { state, generation: 0, recipe_hash: None, recipes: Vec::new(), lanes }.check()
 }
 
 #[test]
@@ -173,4 +174,25 @@ fn a_line_that_runs_alone_is_alone() {
     assert!(error.contains("2-4 is marked"), "{error}");
     let twice = marked(vec![(one, set("6")), (one, set("2"))]);
     assert!(batch(State::InProgress, twice).unwrap_err().contains("so does another line"));
+}
+
+/// A batch that was made with a recipe has kept just that one, and none of a generation to come.
+#[test]
+fn the_recipes_of_a_batch_are_those_that_its_row_says() {
+    let hash = recipe_hash("a");
+    let rows = |generation, recipe_hash, recipes: &[(u32, [u8; 32])]| {
+        let recipes = recipes.to_vec();
+        BatchRows { state: State::Completed, generation, recipe_hash, recipes, lanes: vec![done()] }
+    };
+    rows(2, None, &[]).check().unwrap();
+    rows(0, Some(hash), &[(0, hash)]).check().unwrap();
+    rows(2, Some(hash), &[(0, hash), (2, recipe_hash("b"))]).check().unwrap();
+    rows(1, None, &[(1, hash)]).check().unwrap();
+    let lost = [rows(0, Some(hash), &[]), rows(0, None, &[(0, hash)])];
+    let other = rows(1, Some(hash), &[(0, recipe_hash("b"))]);
+    for wrong in lost.into_iter().chain([other]) {
+        assert!(wrong.check().unwrap_err().contains("another recipe"));
+    }
+    let early = rows(0, Some(hash), &[(0, hash), (1, hash)]);
+    assert!(early.check().unwrap_err().contains("did not begin"));
 }

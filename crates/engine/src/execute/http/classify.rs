@@ -179,6 +179,14 @@ fn is_valid_json(body: &[u8]) -> bool {
 }
 
 impl UpstreamRoute {
+    /// The body without the key, should the upstream have repeated it.
+    pub(super) fn redacted(&self, body: &Bytes) -> Bytes {
+        match self.key.as_ref().and_then(|key| key.redacted(body)) {
+            Some(redacted) => redacted.into(),
+            None => body.clone(),
+        }
+    }
+
     /// The text without the key.
     fn redact(&self, text: String) -> String {
         match &self.key {

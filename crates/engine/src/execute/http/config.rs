@@ -3,6 +3,7 @@
 //! Holds throughout: a name that is not known is an error, never ignored; secrets come from the
 //! environment or a file, and what could be one is not shown by `Debug`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Deserialize;
@@ -118,6 +119,10 @@ windrow_domain::options! {
         paths: Vec<String> = Vec::new(),
         /// Methods that lines may use; all when empty. A server allows only POST then.
         methods: Vec<String> = Vec::new(),
+        /// Headers that recipes may set.
+        recipe_headers: Vec<String> = Vec::new(),
+        /// What tokens cost, by model.
+        prices: BTreeMap<String, Price> = BTreeMap::new(),
     }
 }
 
@@ -169,6 +174,16 @@ impl Upstream {
         };
         limits
     }
+}
+
+/// What a million tokens cost, in whatever currency the operator counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    /// Tokens that are sent.
+    pub input: f64,
+    /// Tokens that come back.
+    pub output: f64,
 }
 
 /// Where an API key is: `{ env = "NAME" }` or `{ file = "PATH" }`.

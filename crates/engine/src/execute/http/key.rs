@@ -70,6 +70,17 @@ impl ApiKey {
         Ok((name, value))
     }
 
+    /// The bytes without the key; none when it is not in them.
+    pub(super) fn redacted(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let key = self.0.as_bytes();
+        if key.len() < REDACTED_CHARS_MIN || memchr::memmem::find(bytes, key).is_none() {
+            return None;
+        }
+        // The key is plain ASCII: no character is cut.
+        let text = String::from_utf8_lossy(bytes);
+        Some(text.replace(&self.0, "…").into_bytes())
+    }
+
     /// The text without the key, should an upstream have repeated it.
     pub(super) fn redact(&self, text: String) -> String {
         if self.0.len() >= REDACTED_CHARS_MIN && text.contains(&self.0) {

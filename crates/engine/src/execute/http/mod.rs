@@ -12,6 +12,7 @@ mod key;
 mod path;
 mod request;
 mod route;
+mod row;
 mod send;
 mod variant;
 
@@ -19,6 +20,7 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use reqwest::Url;
+use windrow_domain::attempt::Failure;
 use windrow_domain::ids::BadName;
 use windrow_domain::upstream::MarkSecret;
 use windrow_domain::{Route, Target, UpstreamId};
@@ -26,7 +28,7 @@ use windrow_store::upstream::Upstream as Registration;
 
 pub use crate::http::options::{Headers, Http};
 pub use crate::http::tls::{TlsRefusal, handshake, speaks_tls};
-pub use config::{Config, KeySource, Predicate, Upstream, Variant};
+pub use config::{Config, KeySource, Predicate, Price, Upstream, Variant};
 pub use error::Error;
 
 use super::{Attempt, Executor, Limits, Outcome};
@@ -115,11 +117,7 @@ impl HttpExecutor {
     async fn try_line(&self, attempt: &Attempt, line: &RequestLine<'_>) -> Outcome {
         let unsent = |failure| Outcome { reached: false, ..Outcome::failed(failure) };
         let Some(route) = self.route(&attempt.upstream, &attempt.target) else {
-            let message = match attempt.upstream.is_own() {
-                true => format!("No upstream serves the target {}.", attempt.target),
-                false => format!("The upstream {} is not served here.", attempt.upstream),
-            };
-            return unsent(refusal("no_upstream", message));
+            return unsent(no_route(attempt));
         };
         match request::build(route, attempt, line) {
             Ok(_) if !attempt.gate.is_open() => Outcome::withdrawn(),
@@ -137,6 +135,9 @@ impl HttpExecutor {
 #[async_trait]
 impl Executor for HttpExecutor {
     async fn execute(&self, attempt: Attempt) -> Outcome {
+        if let Some(task) = &attempt.row {
+            return self.try_row(&attempt, task).await;
+        }
         let mut line = match RequestLine::read(&attempt.raw) {
             Ok(line) => line,
             Err(failure) => return Outcome { reached: false, ..Outcome::failed(failure) },
@@ -182,6 +183,15 @@ impl Executor for HttpExecutor {
             None => route.target.as_str().to_owned(),
         }
     }
+}
+
+/// Nothing is sent: the line's upstream is not one of these.
+fn no_route(attempt: &Attempt) -> Failure {
+    let message = match attempt.upstream.is_own() {
+        true => format!("No upstream serves the target {}.", attempt.target),
+        false => format!("The upstream {} is not served here.", attempt.upstream),
+    };
+    refusal("no_upstream", message)
 }
 
 /// Makes an upstream ready. Its identity is its name, or else its canonical URL.

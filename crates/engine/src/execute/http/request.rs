@@ -49,23 +49,37 @@ pub(super) fn build(
     line: &RequestLine<'_>,
 ) -> Result<(Request, Option<Bytes>), Failure> {
     let form = route.form(attempt.number);
-    let not_allowed =
-        |because| refusal("url_not_allowed", format!("Nothing was sent: `url` {because}."));
     if !route.allows_path(path::path(&line.url)) {
         return Err(not_allowed("is not one of the endpoints that are allowed"));
     }
-    let url = route.base.join(&line.url, form.query.as_deref()).map_err(not_allowed)?;
-    let mut request = Request::new(method(route, line)?, url);
+    let key = if route.has_variants() { attempt.key_of_variant() } else { attempt.key() };
     let body = body(form, attempt, line);
+    let request = head(route, form, (method(route, line)?, &line.url), key, body.is_some())?;
+    Ok((request, body))
+}
+
+/// A request without its body.
+pub(super) fn head(
+    route: &UpstreamRoute,
+    form: &Form,
+    (method, url): (Method, &str),
+    key: String,
+    has_body: bool,
+) -> Result<Request, Failure> {
+    let url = route.base.join(url, form.query.as_deref()).map_err(not_allowed)?;
+    let mut request = Request::new(method, url);
     let headers = request.headers_mut();
     *headers = form.headers.clone();
-    if body.is_none() {
+    if !has_body {
         headers.remove(CONTENT_TYPE);
     }
-    let key = if route.has_variants() { attempt.key_of_variant() } else { attempt.key() };
     let key = HeaderValue::try_from(key).expect("a key is plain ASCII");
     headers.insert(IDEMPOTENCY_KEY.clone(), key);
-    Ok((request, body))
+    Ok(request)
+}
+
+fn not_allowed(because: &str) -> Failure {
+    refusal("url_not_allowed", format!("Nothing was sent: `url` {because}."))
 }
 
 fn method(route: &UpstreamRoute, line: &RequestLine<'_>) -> Result<Method, Failure> {

@@ -1,5 +1,6 @@
 //! An upstream, made ready: everything that is the same for all its requests is made once.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use reqwest::header::{
 use serde_json::Value;
 use windrow_domain::upstream::MarkSecret;
 
-use super::config::{Predicate, Upstream, Variant};
+use super::config::{Predicate, Price, Upstream, Variant};
 use super::error::Error;
 use super::key::ApiKey;
 use super::path::Base;
@@ -35,6 +36,10 @@ pub(super) struct UpstreamRoute {
     /// None for what is usual: 404 to a method that only reads.
     pub(super) not_found_statuses: Option<Vec<u16>>,
     pub(super) not_found_when: Vec<Predicate>,
+    /// Headers that recipes may set.
+    pub(super) recipe_headers: Vec<String>,
+    /// What tokens cost, by model.
+    pub(super) prices: BTreeMap<String, Price>,
     /// The forms of its requests, at least one; attempts use them in turn.
     forms: Vec<Form>,
     /// At least one. Several where one connection carries many requests, and only so many.
@@ -110,6 +115,8 @@ impl UpstreamRoute {
             limits: upstream.limits(),
             not_found_statuses: upstream.not_found_statuses.clone(),
             not_found_when: upstream.not_found_when.clone(),
+            recipe_headers: upstream.recipe_headers.clone(),
+            prices: upstream.prices.clone(),
             next: AtomicUsize::new(0),
         })
     }

@@ -15,7 +15,7 @@ use windrow_domain::retry::Policy;
 use windrow_domain::{BatchId, LaneNo, LeaseId, Route};
 
 use super::suspects::SUSPECTS_MAX;
-use crate::execute::{Attempt, Gate, Limits, Verdict};
+use crate::execute::{Attempt, Gate, Limits, RowTask, Verdict};
 
 /// Finished lines are shown to the slice controller in groups of this many…
 const GROUP_LINES: u32 = 64;
@@ -44,13 +44,17 @@ pub(crate) struct Job {
     pub(crate) uncounted: u32,
     pub(crate) tried: u32,
     pub(crate) answered: u32,
+    pub(crate) row: Option<RowTask>,
     pub(crate) gate: Gate,
 }
 
 impl Job {
-    /// Which attempt it is of those that count, from 1.
+    /// Which attempt it is of those that count, from 1; of a row, with its present strategy.
     pub(crate) fn counted(&self) -> u32 {
-        self.attempt.saturating_sub(self.uncounted).max(1)
+        match &self.row {
+            Some(row) => row.misses.counted.saturating_add(1),
+            None => self.attempt.saturating_sub(self.uncounted).max(1),
+        }
     }
 
     pub(crate) fn attempt(&self, route: &Route) -> Attempt {
@@ -64,6 +68,7 @@ impl Job {
             number: self.attempt,
             tried: self.tried,
             answered: self.answered,
+            row: self.row.clone(),
             gate: self.gate.clone(),
         }
     }
@@ -83,6 +88,8 @@ pub(crate) struct TargetQueue {
     /// How many targets of the host have lines, this one included.
     pub(crate) sharers: u32,
     pub(crate) jobs: VecDeque<Job>,
+    /// Rows of other upstreams' lanes wait here, too.
+    pub(crate) takes_others: bool,
     /// Lines that wait to run alone.
     pub(crate) suspects: VecDeque<Job>,
     pub(crate) in_flight: u32,
@@ -127,6 +134,7 @@ impl TargetQueue {
             policy,
             sharers: 1,
             jobs: VecDeque::new(),
+            takes_others: false,
             suspects: VecDeque::new(),
             in_flight: 0,
             slice: Slice::new(bounds),

@@ -8,18 +8,25 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize, Serializer};
-use windrow_domain::attempt::Status;
+use serde::{Serialize, Serializer};
 use windrow_domain::{BatchId, Counts, Ending, FileId, LineSet, Owner, State, Target, UpstreamId};
 
 use crate::audit_log::NewAuditEntry;
 use crate::ingest::{FileVerdict, LineError};
+use crate::recipe::{RECIPE_BYTES_MAX, recipe_hash};
 use crate::{Error, Result, Scope, error};
+
+mod again;
+
+pub use again::{
+    Candidate, Judged, LeftAlone, REPROCESS_HOUR_SECS, REPROCESS_LINES_MAX,
+    REPROCESS_WAIT_MINUTES_MAX, RESHAPE_BYTES_MAX, RESHAPE_LINES_MAX, Reprocess, Reprocessed,
+    Reshaped, Select, TRY_NOW_RANGES_MAX, TriedNow, check_reshaped, check_tried_now,
+    put_back_class, put_back_error,
+};
 
 /// Most pairs of metadata.
 pub const METADATA_PAIRS_MAX: usize = 64;
-/// Most finished lines that one call of [`Batches::reprocess`] moves.
-pub const REPROCESS_LINES_MAX: u32 = 10_000;
 /// Longest life of outputs after the closing: a hundred years.
 pub const OUTPUT_SECS_MAX: u64 = 100 * 365 * 86_400;
 /// Longest time between the creation of a batch and its deadline: a hundred years.
@@ -88,6 +95,10 @@ pub struct NewBatch {
     pub open_max: Option<u32>,
     /// What is wrong with it, up to [`crate::ingest::ERRORS_MAX`]: with any, it is created as `Failed`.
     pub errors: Vec<LineError>,
+    /// What it makes of the rows of its file, up to [`RECIPE_BYTES_MAX`]; none when its lines are requests.
+    pub recipe: Option<String>,
+    /// Where all its lanes go, in place of what the file says; its upstreams are found by it.
+    pub target: Option<Target>,
 }
 
 impl NewBatch {
@@ -109,13 +120,23 @@ impl NewBatch {
             output_secs: None,
             open_max: None,
             errors: Vec::new(),
+            recipe: None,
+            target: None,
         }
     }
 
-    /// `Invalid` when it has too many pairs of metadata, or when its window or the life of its outputs
-    /// is out of bounds.
+    /// The hash of its recipe.
+    pub fn recipe_hash(&self) -> Option<[u8; 32]> {
+        self.recipe.as_deref().map(recipe_hash)
+    }
+
+    /// `Invalid` when it has too many pairs of metadata, when its recipe is too long, or when its window or
+    /// the life of its outputs is out of bounds.
     pub fn check(&self) -> Result<()> {
         error::at_most("metadata", self.metadata.len(), METADATA_PAIRS_MAX)?;
+        if let Some(recipe) = &self.recipe {
+            error::text("recipe", recipe, RECIPE_BYTES_MAX)?;
+        }
         check_window(self.window_secs)?;
         match self.output_secs {
             Some(secs) => error::within("output_secs", secs, OUTPUT_SECS_MAX),
@@ -173,6 +194,9 @@ pub struct Batch {
     pub output_secs: Option<u64>,
     /// How many lines are in which place, over all lanes.
     pub counts: Counts,
+    /// The hash ([`recipe_hash`]) of the recipe that it was made with; none when it was made without one.
+    #[serde(skip)]
+    pub recipe_hash: Option<[u8; 32]>,
 }
 
 impl Batch {
@@ -205,51 +229,6 @@ fn json_text<S: Serializer>(text: &Option<String>, serializer: S) -> Result<S::O
     value.serialize(serializer)
 }
 
-/// Which finished lines to run again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Select {
-    /// All with one of these outcomes.
-    Statuses(Vec<Status>),
-    /// These, by line number. A line without a result is left where it is.
-    Lines(LineSet),
-}
-
-/// The sentence that a line's history keeps of a result without an error that was put back.
-pub fn put_back_error(status: Status) -> String {
-    format!("It was {}, and was put back to run again.", status.as_str().replace('_', " "))
-}
-
-/// A step of a reprocess.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reprocess {
-    /// The batch.
-    pub batch: BatchId,
-    /// The finished lines that are put back.
-    pub select: Select,
-    /// None for the first step; then the generation that the first step gave, so that a line which
-    /// finished again in the meantime is not taken twice.
-    pub generation: Option<u32>,
-    /// Most lines of this step, up to [`REPROCESS_LINES_MAX`].
-    pub lines_max: u32,
-    /// The window that a closed batch gets with its first step, in seconds; none for one as long as its
-    /// last.
-    pub window_secs: Option<u64>,
-}
-
-impl Reprocess {
-    /// The first step over these lines, as large as a step may be.
-    pub fn first(batch: BatchId, select: Select) -> Self {
-        let lines_max = REPROCESS_LINES_MAX;
-        Self { batch, select, generation: None, lines_max, window_secs: None }
-    }
-
-    /// `Invalid` when a step would move no line or too many, or its window is out of bounds.
-    pub fn check(&self) -> Result<()> {
-        error::within("lines_max", self.lines_max.into(), REPROCESS_LINES_MAX.into())?;
-        check_window(self.window_secs)
-    }
-}
-
 /// How a batch that was stopped goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Continue {
@@ -276,23 +255,13 @@ pub fn check_window(window_secs: Option<u64>) -> Result<()> {
     Ok(())
 }
 
-/// What a step of a reprocess did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reprocessed {
-    /// Pass it to the next step.
-    pub generation: u32,
-    /// Lines moved from finished to returned.
-    pub moved: u64,
-    /// Whether another step is needed.
-    pub more: bool,
-}
-
 /// The stage that makes and steers runs.
 #[async_trait]
 pub trait Batches {
     /// Creates a batch over a sealed file, in O(lanes). Over an invalid file it is created as
     /// `Failed`, with the file's errors. `Missing` when the owner has no such file; `Conflict` when
-    /// the file is still open, or the id or idempotency key was used with other arguments; `Invalid`
+    /// the file is still open, or the id or idempotency key was used with other arguments, another recipe
+    /// among them; `Invalid`
     /// when the file is an output; `Limited` when the owner has `open_max` batches that are not closed
     /// already, however many are created at the same moment. A repeat is never `Limited`.
     async fn create_batch(&self, batch: NewBatch) -> Result<Batch>;
@@ -329,9 +298,19 @@ pub trait Batches {
 
     /// Puts finished lines back to run again, one bounded step at a time. Each old result moves to those of
     /// earlier generations, where [`crate::inspect::FinishedQuery::earlier`] finds it while the line has no
-    /// new one; the line's history has it, too, with the class `reprocessed`. The first step over a closed
-    /// batch begins a new window.
+    /// new one; the line's history has it, too, with its own class. The first step over a closed batch begins a
+    /// new window. Lines that a guard of the step leaves alone stay as they are, and are counted.
     async fn reprocess(&self, scope: &Scope, step: Reprocess) -> Result<Reprocessed>;
+
+    /// Lines of these (by number in the file) that were returned and wait for their time are due now. One that
+    /// is leased is left to its holder and counted; all others stay as they are. Nothing of a batch that is
+    /// stopping or closed changes. A repeat has no effect.
+    async fn try_now(&self, scope: &Scope, batch: BatchId, lines: LineSet) -> Result<TriedNow>;
+
+    /// Writes the shaped rows of finished lines anew, and says how many. A line that has no result any more,
+    /// or one of another generation, is left as it is: what was read of it is out of date. A repeat
+    /// writes the same.
+    async fn reshape(&self, scope: &Scope, batch: BatchId, rows: Vec<Reshaped>) -> Result<u64>;
 
     /// Makes a closed batch vanish, and its outputs with it; its rows are reaped in chunks. `Conflict`
     /// when it is not closed.

@@ -3,19 +3,15 @@
 //! Holds throughout: the domain's `apply` decides every move from what was read, and a function makes it
 //! under the locks only if that is still true; else the decision is made again.
 
-use std::collections::BTreeMap;
-
 use async_trait::async_trait;
 use jiff::Timestamp;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
-use windrow_domain::attempt::{Class, Status};
 use windrow_domain::batch::{Event, apply};
-use windrow_domain::lines::TEXT_BYTES_MAX;
-use windrow_domain::{BatchId, LineSet, Phase, UpstreamId};
+use windrow_domain::{BatchId, LineSet, Phase, Target, UpstreamId};
 use windrow_store::audit_log::{AUDIT_ENTRIES_MAX, NewAuditEntry};
 use windrow_store::batch::{
-    Batch, Batches, Continue, NewBatch, Reprocess, Reprocessed, Select, put_back_error,
+    Batch, Batches, Continue, NewBatch, Reprocess, Reprocessed, Reshaped, TriedNow,
 };
 use windrow_store::error::{Error, Kind, Result};
 use windrow_store::ingest::{FileVerdict, errors_json};
@@ -24,6 +20,8 @@ use windrow_store::{Inspect, Scope};
 use crate::PostgresBackend;
 use crate::db::{Param, Sql, Statement, sql};
 use crate::error::is_stale;
+
+mod again;
 
 /// How often a decision is made again when the batch moved between looking and locking.
 const STALE_RETRIES_MAX: usize = 16;
@@ -90,6 +88,20 @@ impl Batches for PostgresBackend {
             }
         }
         Err(Error::of(Kind::Busy).because("the batch keeps moving"))
+    }
+
+    async fn try_now(&self, scope: &Scope, batch: BatchId, lines: LineSet) -> Result<TriedNow> {
+        for _ in 0..STALE_RETRIES_MAX {
+            match self.try_now_once(scope, batch, &lines).await {
+                Err(error) if is_stale(&error) => {}
+                other => return other,
+            }
+        }
+        Err(Error::of(Kind::Busy).because("the batch keeps moving"))
+    }
+
+    async fn reshape(&self, scope: &Scope, batch: BatchId, rows: Vec<Reshaped>) -> Result<u64> {
+        self.write_shaped(scope, batch, rows).await
     }
 
     async fn delete_batch(&self, scope: &Scope, batch: BatchId) -> Result<()> {
@@ -181,6 +193,8 @@ impl PostgresBackend {
             Some((state, errors, endpoint)) => (Some(state.as_str()), errors, endpoint),
             None => (None, None, None),
         };
+        let recipe_hash = batch.recipe_hash();
+        let recipe_hash = recipe_hash.as_ref().map(|hash| hash.as_slice());
         let by_target = batch.upstreams.by_target.iter();
         let (targets, upstreams): (Vec<&str>, Vec<&str>) =
             by_target.map(|(target, upstream)| (target.as_str(), upstream.as_str())).unzip();
@@ -205,6 +219,9 @@ impl PostgresBackend {
             (&targets as _, Type::TEXT_ARRAY),
             (&upstreams as _, Type::TEXT_ARRAY),
             (&batch.upstreams.others.as_str() as _, Type::TEXT),
+            (&batch.target.as_ref().map(Target::as_str) as _, Type::TEXT),
+            (&batch.recipe as _, Type::TEXT),
+            (&recipe_hash as _, Type::BYTEA),
         ];
         let found = self.db.rows(Sql::value("batch/create_batch"), &params).await?;
         self.batch(&Scope::Owner(batch.owner), BatchId(found[0].get("answer"))).await
@@ -243,100 +260,4 @@ impl PostgresBackend {
         }
         Err(Error::of(Kind::Busy).because("the batch keeps moving"))
     }
-
-    async fn reprocess_once(&self, scope: &Scope, step: &Reprocess) -> Result<Reprocessed> {
-        let batch = self.batch(scope, step.batch).await?;
-        let to = apply(batch.state, Event::Reprocessed).map_err(Error::refusal)?;
-        if step.generation.is_some_and(|generation| generation != batch.generation) {
-            let because = format!("the batch is in generation {}", batch.generation);
-            return Err(Error::of(Kind::Conflict).because(because));
-        }
-        let generation = step.generation.unwrap_or(batch.generation + 1);
-        let picked = self.find_finished(step, generation).await?;
-        if picked.lines.is_empty() {
-            let generation = batch.generation;
-            return Ok(Reprocessed { generation, moved: 0, more: false });
-        }
-        let (mut lanes, mut texts, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
-        for (lane, seqs) in picked.lanes {
-            for part in LineSet::from_iter(seqs).split_text(TEXT_BYTES_MAX) {
-                lanes.push(lane);
-                sizes.push(i32::try_from(part.len()).expect("bounded by REPROCESS_LINES_MAX"));
-                texts.push(part.to_string());
-            }
-        }
-        let words = Status::ALL.map(Status::as_str);
-        let errors = Status::ALL.map(put_back_error);
-        let params = [
-            (&self.db.now() as _, Type::TIMESTAMPTZ),
-            (&scope.owner() as _, Type::TEXT),
-            (&batch.id.0 as _, Type::UUID),
-            (&batch.state.as_str() as _, Type::TEXT),
-            (&to.as_str() as _, Type::TEXT),
-            (&Phase::of(to).as_str() as _, Type::TEXT),
-            (&batch.generation.cast_signed() as _, Type::INT4),
-            (&generation.cast_signed() as _, Type::INT4),
-            (&picked.lines as _, Type::INT8_ARRAY),
-            (&lanes as _, Type::INT2_ARRAY),
-            (&texts as _, Type::TEXT_ARRAY),
-            (&sizes as _, Type::INT4_ARRAY),
-            (&Class::Reprocessed.as_str() as _, Type::TEXT),
-            (&&words[..] as _, Type::TEXT_ARRAY),
-            (&&errors[..] as _, Type::TEXT_ARRAY),
-            (&step.window_secs.map(u64::cast_signed) as _, Type::INT8),
-        ];
-        self.db.rows(Sql::value("batch/reprocess"), &params).await?;
-        Ok(Reprocessed { generation, moved: picked.lines.len() as u64, more: picked.more })
-    }
-
-    /// Up to `lines_max` finished lines of before `generation` that the step selects.
-    async fn find_finished(&self, step: &Reprocess, generation: u32) -> Result<Picked> {
-        let (batch, generation) = (step.batch.0, generation.cast_signed());
-        let limit = i64::from(step.lines_max) + 1;
-        let mut found = match &step.select {
-            Select::Statuses(statuses) => {
-                let sql = if statuses.contains(&Status::Completed) {
-                    sql!("batch/find_finished")
-                } else {
-                    sql!("batch/find_unsuccessful")
-                };
-                let codes: Vec<i16> = statuses.iter().map(|status| status.code()).collect();
-                let params = [
-                    (&batch as _, Type::UUID),
-                    (&generation as _, Type::INT4),
-                    (&codes as _, Type::INT2_ARRAY),
-                    (&limit as _, Type::INT8),
-                ];
-                self.db.rows(sql, &params).await?
-            }
-            Select::Lines(lines) => {
-                let signed = |line: u64| i64::try_from(line).unwrap_or(i64::MAX);
-                let (los, his): (Vec<i64>, Vec<i64>) =
-                    lines.ranges().iter().map(|&(lo, hi)| (signed(lo), signed(hi))).unzip();
-                let params = [
-                    (&batch as _, Type::UUID),
-                    (&generation as _, Type::INT4),
-                    (&los as _, Type::INT8_ARRAY),
-                    (&his as _, Type::INT8_ARRAY),
-                    (&limit as _, Type::INT8),
-                ];
-                self.db.rows(sql!("batch/find_lines"), &params).await?
-            }
-        };
-        let more = found.len() > step.lines_max as usize;
-        found.truncate(step.lines_max as usize);
-        let mut picked = Picked { lines: Vec::new(), lanes: BTreeMap::new(), more };
-        for row in found {
-            picked.lines.push(row.get("line"));
-            let seqs = picked.lanes.entry(row.get("lane")).or_default();
-            seqs.push(row.get::<_, i64>("seq").cast_unsigned());
-        }
-        Ok(picked)
-    }
-}
-
-struct Picked {
-    lines: Vec<i64>,
-    lanes: BTreeMap<i16, Vec<u64>>,
-    more: bool,
 }

@@ -1,0 +1,2 @@
+-- The database's time.
+SELECT /* batch/now */ clock_timestamp() AS now
