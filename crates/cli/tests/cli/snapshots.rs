@@ -63,8 +63,9 @@ async fn events_behind_a_snapshot_are_pruned_and_the_stream_is_read_from_the_sna
     let worker = workdir.spawn(&["work"]);
     let read = ["events", "read", "wallet/7"];
     let mut output = workdir.windrow(&read).await;
+    // Events grow old one by one, so they may be pruned in several rounds.
     for _ in 0..REPEATS_MAX {
-        if output.code != 0 {
+        if output.err.contains("before version 4") {
             break;
         }
         output = workdir.windrow(&read).await;
